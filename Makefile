@@ -1,0 +1,53 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+# Each makes the virtual environment, installs the pinned requirements, fetches what is missing, and goes.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench lock clean
+
+help:
+	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
+	@echo "make test   check and test everything"
+	@echo "make bench  measure Gearshift beside plain PySpark"
+
+demo: .venv/run.done
+	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
+
+test: .venv/dev.done lint
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: .venv/dev.done
+	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+.venv/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is not. Set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --require-hashes -r requirements/build.txt
+	touch $@
+
+.venv/run.done: requirements/run.txt pyproject.toml | .venv/made
+	$(INSTALL) --no-build-isolation --require-hashes -r requirements/run.txt
+	$(INSTALL) --no-build-isolation --no-deps --editable .
+	touch $@
+
+.venv/dev.done: requirements/dev.txt pyproject.toml | .venv/made
+	$(INSTALL) --no-build-isolation --require-hashes -r requirements/dev.txt
+	$(INSTALL) --no-build-isolation --no-deps --editable .
+	touch $@ .venv/run.done
+
+# After a change of the dependencies in pyproject.toml; needs uv.
+lock:
+	echo 'setuptools>=77' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/build.txt
+	uv pip compile pyproject.toml --universal --generate-hashes --no-header -q -o requirements/run.txt
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -q -c requirements/run.txt -o requirements/dev.txt
+
+clean:
+	rm -rf .venv build dist .gearshift
