@@ -1,0 +1,38 @@
+"""Data pipelines written once in PySpark that run over Apache Kafka in three gears and shift between them live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gearshift.app import App
+from gearshift.definitions import Pipeline, Source, Table, Topic
+from gearshift.errors import GearshiftError
+from gearshift.freshness import Freshness, Gear
+
+if TYPE_CHECKING:
+    from gearshift.schemas import DecimalOf
+    from gearshift.topics import Producer
+
+__all__ = [
+    "App",
+    "DecimalOf",
+    "Freshness",
+    "Gear",
+    "GearshiftError",
+    "Pipeline",
+    "Producer",
+    "Source",
+    "Table",
+    "Topic",
+]
+
+_LATER = {"Producer": "gearshift.topics", "DecimalOf": "gearshift.schemas"}
+
+
+def __getattr__(name: str) -> Any:
+    # The names that bring client libraries along are imported when asked for, so that `gearshift --help` is instant.
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(name)

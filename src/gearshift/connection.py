@@ -1,0 +1,28 @@
+"""Where Kafka and the schema registry answer: the local stack or the user's own cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gearshift.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """The addresses of a cluster and the client properties that open it; secrets stay out of its repr."""
+
+    bootstrap_servers: str
+    registry_url: str
+    kafka: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    registry: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings, *, bootstrap_servers: str, registry_url: str) -> Connection:
+        """The connection to these addresses with the client properties of the settings."""
+        return cls(
+            bootstrap_servers=bootstrap_servers,
+            registry_url=registry_url,
+            kafka={name: value.get_secret_value() for name, value in settings.kafka.items()},
+            registry={name: value.get_secret_value() for name, value in settings.registry.items()},
+        )

@@ -1,0 +1,116 @@
+"""What a user declares: frozen values that say what there is, and nothing about how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from gearshift.freshness import Freshness, Gear
+
+Format = Literal["avro", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The place in the user's file where something was declared."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A Kafka topic and the type of its values."""
+
+    name: str
+    value: type[Any]
+    key: str | None = None
+    partitions: int = 1
+    replicas: int | None = None
+    format: Format = "avro"
+    compatibility: str = "BACKWARD"
+    defined_at: Location
+
+    @property
+    def subject(self) -> str:
+        """The registry's name for the schema of this topic's values."""
+        return f"{self.name}-value"
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic that takes the records of this one that cannot be processed."""
+        return f"{self.name}.dlq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A warehouse table."""
+
+    name: str
+    partition_by: tuple[str, ...] = ()
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A PySpark transform from topics or tables to a topic or table, and the promise it keeps."""
+
+    name: str
+    transform: Callable[..., Any]
+    sources: Mapping[str, Topic | Table]
+    target: Topic | Table
+    freshness: Freshness
+    gear: Gear
+    defined_at: Location
+
+    @property
+    def topics(self) -> dict[str, Topic]:
+        """The sources that are topics, by the transform's parameter names."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, Topic)}
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The sources that are tables, by the transform's parameter names."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, Table)}
+
+    @property
+    def trigger(self) -> timedelta:
+        """How often a near-real-time run of this pipeline starts a micro-batch.
+
+        A pipeline declared for another gear keeps a pace that makes sense in this one:
+        a second at the shortest, five minutes at the longest.
+        """
+        return min(max(self.freshness.trigger, timedelta(seconds=1)), timedelta(minutes=5))
+
+    @property
+    def calendar(self) -> Freshness:
+        """How often a batch run of this pipeline starts; hourly if it promises more than batch can keep."""
+        return self.freshness if self.freshness.gear is Gear.BATCH else Freshness(1, "hour")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A generator of values that go to a topic at a steady rate."""
+
+    name: str
+    generate: Callable[[], Iterator[Any]]
+    topic: Topic
+    rate: float
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Everything one app declares, by name."""
+
+    app: str
+    timezone: str
+    topics: Mapping[str, Topic] = field(default_factory=dict[str, Topic])
+    tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
+    pipelines: Mapping[str, Pipeline] = field(default_factory=dict[str, Pipeline])
+    sources: Mapping[str, Source] = field(default_factory=dict[str, Source])

@@ -1,0 +1,206 @@
+"""Every error Gearshift raises, in one tree.
+
+GearshiftError
+├── SettingsError              a setting is unknown, missing or malformed
+├── DefinitionError            an app declares something that cannot be
+│   └── AppLoadError           the app's file cannot be imported
+├── MachineError               this machine lacks something
+│   ├── JavaError              no Java, or one that is too old
+│   ├── TooLittleMemoryError   too little memory is free
+│   ├── DiskError              too little disk, or a folder that cannot be written
+│   └── PortInUseError         somebody else listens on a port we were told to use
+├── ArtifactError              a jar could not be fetched
+│   └── TamperedArtifactError  a file is not the one the lock names
+├── StackError                 a local service did not start or stay up
+├── BrokerUnreachableError     no Kafka broker answers          (retriable)
+├── RegistryUnreachableError   no schema registry answers       (retriable)
+├── TopicError                 a topic is not what the app declares
+│   └── TopicMissingError      a topic does not exist
+├── SchemaError                a value type or schema cannot be used
+│   ├── IncompatibleSchemaError  a new version would break readers
+│   ├── EncodeError            a value does not fit its schema
+│   └── DecodeError            bytes do not fit their schema
+├── ProduceError               some records did not reach their topic
+├── TransformError             a user's function raised
+├── CheckError                 a pipeline cannot run as asked
+│   ├── GearRefusedError       its operators do not run in that gear
+│   ├── TooFewSlotsError       Spark has too few task slots for real-time
+│   └── CheckpointFormatError  the checkpoint was not born for all gears
+├── QueryError                 a running query failed
+├── ShiftError                 a shift did not happen
+├── TableError                 a warehouse table cannot be read or written
+└── RunnerError                no runner, or already one
+"""
+
+from __future__ import annotations
+
+
+class GearshiftError(Exception):
+    """What happened, where, and what to do next.
+
+    >>> error = TopicMissingError("topic does not exist", hint="gearshift run creates it", topic="readings")
+    >>> str(error)
+    'topic does not exist (topic readings); gearshift run creates it'
+    >>> error.topic
+    'readings'
+    """
+
+    retriable = False
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        hint: str | None = None,
+        app: str | None = None,
+        pipeline: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        self.app = app
+        self.pipeline = pipeline
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.file = file
+        self.line = line
+
+    @property
+    def where(self) -> str:
+        """The place, in words: `pipeline load_alerts, topic readings, meters.py:12`."""
+        named = ("app", "pipeline", "topic", "partition", "offset")
+        parts = [f"{name} {getattr(self, name)}" for name in named if getattr(self, name) is not None]
+        if self.file is not None:
+            parts.append(self.file if self.line is None else f"{self.file}:{self.line}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        where = f" ({self.where})" if self.where else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.what}{where}{hint}"
+
+
+class SettingsError(GearshiftError):
+    """A setting is unknown, missing or malformed."""
+
+
+class DefinitionError(GearshiftError):
+    """An app declares something that cannot be."""
+
+
+class AppLoadError(DefinitionError):
+    """The app's file cannot be imported."""
+
+
+class MachineError(GearshiftError):
+    """This machine lacks something."""
+
+
+class JavaError(MachineError):
+    """No Java, or one that is too old."""
+
+
+class TooLittleMemoryError(MachineError):
+    """Too little memory is free."""
+
+
+class DiskError(MachineError):
+    """Too little disk, or a folder that cannot be written."""
+
+
+class PortInUseError(MachineError):
+    """Somebody else listens on a port we were told to use."""
+
+
+class ArtifactError(GearshiftError):
+    """A jar could not be fetched."""
+
+
+class TamperedArtifactError(ArtifactError):
+    """A file is not the one the lock names."""
+
+
+class StackError(GearshiftError):
+    """A local service did not start or did not stay up."""
+
+
+class BrokerUnreachableError(GearshiftError):
+    """No Kafka broker answers."""
+
+    retriable = True
+
+
+class RegistryUnreachableError(GearshiftError):
+    """No schema registry answers."""
+
+    retriable = True
+
+
+class TopicError(GearshiftError):
+    """A topic is not what the app declares."""
+
+
+class TopicMissingError(TopicError):
+    """A topic does not exist."""
+
+
+class SchemaError(GearshiftError):
+    """A value type or a schema cannot be used."""
+
+
+class IncompatibleSchemaError(SchemaError):
+    """A new version of a schema would break its readers."""
+
+
+class EncodeError(SchemaError):
+    """A value does not fit its schema."""
+
+
+class DecodeError(SchemaError):
+    """Bytes do not fit their schema."""
+
+
+class ProduceError(GearshiftError):
+    """Some records did not reach their topic."""
+
+
+class TransformError(GearshiftError):
+    """A user's function raised."""
+
+
+class CheckError(GearshiftError):
+    """A pipeline cannot run as asked."""
+
+
+class GearRefusedError(CheckError):
+    """A pipeline's operators do not run in the gear asked for."""
+
+
+class TooFewSlotsError(CheckError):
+    """Spark has too few task slots for the real-time pipelines."""
+
+
+class CheckpointFormatError(CheckError):
+    """A checkpoint was not born with the format that every gear can use."""
+
+
+class QueryError(GearshiftError):
+    """A running query failed."""
+
+
+class ShiftError(GearshiftError):
+    """A shift did not happen; the old gear goes on."""
+
+
+class TableError(GearshiftError):
+    """A warehouse table cannot be read or written."""
+
+
+class RunnerError(GearshiftError):
+    """No runner answers, or one runs already."""

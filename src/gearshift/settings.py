@@ -1,0 +1,189 @@
+"""Settings: flags, then `GEARSHIFT_*`, then `gearshift.toml`, then defaults; read once, at the entrance.
+
+Unknown keys are errors. A table `[profile.NAME]` in the file is laid over the rest when
+`GEARSHIFT_PROFILE` or `--profile` names it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from gearshift.errors import DefinitionError, SettingsError
+from gearshift.freshness import Freshness
+
+FILE = "gearshift.toml"
+PREFIX = "GEARSHIFT_"
+CLIENT_PROPERTIES = ("security.protocol", "sasl.", "ssl.", "client.id", "client.rack", "broker.address.family")
+
+
+class Settings(BaseModel):
+    """Everything that differs from one machine or cluster to the next."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    home: Path = Field(default=Path(".gearshift"), description="where the local stack, checkpoints and tables live")
+    cache: Path = Field(
+        default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gearshift",
+        description="where downloaded jars are kept, once per user",
+    )
+    bootstrap_servers: str | None = Field(default=None, description="your own Kafka; none means the local stack")
+    registry_url: str | None = Field(default=None, description="your own schema registry; none means the local one")
+    kafka: dict[str, SecretStr] = Field(default_factory=dict, description="client properties: security.protocol, sasl.*, ssl.*")
+    registry: dict[str, SecretStr] = Field(default_factory=dict, description="registry client: basic.auth.user.info, ssl.*")
+    brokers: int = Field(default=1, description="brokers in the local stack: 1 or 3")
+    spark_master: str | None = Field(default=None, description="local[N], spark://, yarn or k8s://; none sizes local[N]")
+    spark: dict[str, str] = Field(default_factory=dict, description="further Spark configuration")
+    checkpoints: str | None = Field(default=None, description="URI of the checkpoints; none puts them under home")
+    warehouse: str | None = Field(default=None, description="URI of the tables; none puts them under home")
+    checkpoint_interval: timedelta = Field(
+        default=timedelta(minutes=2),
+        description="how often real-time commits: a crash replays at most this much, and a shift waits at most this long",
+    )
+    profile: str | None = Field(default=None, description="the [profile.NAME] in use")
+
+    @field_validator("checkpoint_interval", mode="before")
+    @classmethod
+    def _read_duration(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return Freshness.parse(value).duration
+        except DefinitionError as error:
+            raise ValueError(error.what) from None
+
+    @field_validator("checkpoint_interval")
+    @classmethod
+    def _long_enough(cls, value: timedelta) -> timedelta:
+        if value < timedelta(seconds=5):
+            raise ValueError("must be at least 5 seconds, Spark's own minimum")
+        return value
+
+    @field_validator("brokers")
+    @classmethod
+    def _one_or_three(cls, value: int) -> int:
+        if value not in (1, 3):
+            raise ValueError("must be 1 or 3")
+        return value
+
+    @field_validator("kafka")
+    @classmethod
+    def _only_client_properties(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name in value:
+            if not name.startswith(CLIENT_PROPERTIES):
+                raise ValueError(f"{name} is not a connection property; allowed are {', '.join(CLIENT_PROPERTIES)}")
+        return value
+
+    @property
+    def checkpoints_uri(self) -> str:
+        """Where checkpoints are born."""
+        return self.checkpoints or (self.home.absolute() / "checkpoints").as_uri()
+
+    @property
+    def warehouse_uri(self) -> str:
+        """Where tables are kept."""
+        return self.warehouse or (self.home.absolute() / "warehouse").as_uri()
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read the settings for a command started in `folder`.
+
+    >>> load(folder=Path("/nowhere"), environ={"GEARSHIFT_BROKERS": "3"}).brokers
+    3
+    """
+    folder = folder or Path.cwd()
+    environ = os.environ if environ is None else environ
+    chosen = {name: value for name, value in (flags or {}).items() if value is not None}
+    from_environ = _from_environ(environ)
+    path = folder / FILE
+    from_file = _from_file(path)
+    profiles = from_file.pop("profile", {})
+    name = chosen.get("profile") or from_environ.get("profile")
+    if name is not None:
+        if name not in profiles:
+            raise SettingsError(
+                f"no profile {name!r}", hint=f"{FILE} has {', '.join(profiles) or 'no profiles'}", file=str(path)
+            )
+        from_file = _merge(from_file, profiles[name])
+    _refuse_unknown(from_file, path)
+    merged = _merge(_merge(from_file, from_environ), chosen)
+    if "home" in merged:
+        merged["home"] = folder / merged["home"]
+    else:
+        merged["home"] = folder / ".gearshift"
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"setting {key}: {message}", hint=_origin(key, chosen, from_environ, path)) from None
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"not valid TOML: {error}", hint="mend the file", file=str(path)) from None
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for variable, value in environ.items():
+        if not variable.startswith(PREFIX):
+            continue
+        name, _, entry = variable.removeprefix(PREFIX).lower().partition("__")
+        if name not in Settings.model_fields:
+            raise SettingsError(f"unknown setting {variable}", hint=_suggest(name))
+        if entry:  # GEARSHIFT_KAFKA__SASL_USERNAME=… is kafka."sasl.username"
+            found.setdefault(name, {})[entry.replace("_", ".")] = value
+        else:
+            found[name] = value
+    return found
+
+
+def _refuse_unknown(found: Mapping[str, Any], path: Path) -> None:
+    for name in found:
+        if name not in Settings.model_fields:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            line = next((n for n, text in enumerate(lines, 1) if text.strip().lstrip("[").startswith(name)), None)
+            raise SettingsError(f"unknown setting {name!r}", hint=_suggest(name), file=str(path), line=line)
+
+
+def _suggest(name: str) -> str:
+    close = difflib.get_close_matches(name, Settings.model_fields, 1)
+    return f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(Settings.model_fields)}"
+
+
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        below = merged.get(name)
+        if isinstance(value, dict) and isinstance(below, dict):
+            merged[name] = {**cast("dict[str, Any]", below), **cast("dict[str, Any]", value)}
+        else:
+            merged[name] = value
+    return merged
+
+
+def _origin(key: str, chosen: Mapping[str, Any], from_environ: Mapping[str, Any], path: Path) -> str:
+    name = key.split(".")[0]
+    if name in chosen:
+        return f"change --{name.replace('_', '-')}"
+    if name in from_environ:
+        return f"change {PREFIX}{name.upper()}"
+    return f"change it in {path}"
