@@ -1,0 +1,8 @@
+"""The stack: Kafka and a schema registry as child processes of whoever needs them, from locked jars."""
+
+from __future__ import annotations
+
+from gearshift.stack.lifecycle import describe, down, find, up
+from gearshift.stack.stack import Stack
+
+__all__ = ["Stack", "describe", "down", "find", "up"]

@@ -1,0 +1,40 @@
+"""Files that several processes share: a lock that dies with its holder, and writes that are whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from gearshift.errors import StackError
+
+
+@contextmanager
+def exclusive(path: Path, *, within: timedelta = timedelta(minutes=30)) -> Generator[None]:
+    """Hold the lock on a file; the kernel lets it go if this process dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + within.total_seconds()
+    with path.open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StackError(
+                        f"another gearshift has held {path} for {within}", hint="end it, then try again"
+                    ) from None
+                time.sleep(0.05)
+        yield
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old text or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)

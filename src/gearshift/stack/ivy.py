@@ -1,0 +1,146 @@
+"""The resolver that ships inside PySpark: no Maven needed, and no repository's address in our files."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from gearshift.errors import ArtifactError
+from gearshift.stack.java import require_java
+
+_MAVEN = "http://ant.apache.org/ivy/maven"  # a namespace's name, not an address that is asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """What Ivy is asked for."""
+
+    organisation: str
+    module: str
+    revision: str
+    classifier: str | None = None
+    ext: str = "jar"
+    transitive: bool = False
+
+    @property
+    def xml(self) -> str:
+        """Its element in an Ivy file."""
+        reach = "default->master,runtime" if self.transitive else "default->master"
+        head = (
+            f"<dependency org={quoteattr(self.organisation)} name={quoteattr(self.module)} "
+            f'rev={quoteattr(self.revision)} transitive="{str(self.transitive).lower()}" conf={quoteattr(reach)}'
+        )
+        if self.ext == "jar" and self.classifier is None:
+            return f"{head}/>"
+        classifier = f" m:classifier={quoteattr(self.classifier)}" if self.classifier else ""
+        ext = quoteattr(self.ext)
+        return (
+            f"{head}><artifact name={quoteattr(self.module)} type={ext} ext={ext}{classifier}/></dependency>"
+        )
+
+
+def jar() -> Path:
+    """Ivy's jar, found without importing PySpark, which would take a second."""
+    spec = find_spec("pyspark")
+    folders = (spec.submodule_search_locations if spec else None) or []
+    for folder in folders:
+        for found in sorted((Path(folder) / "jars").glob("ivy-*.jar")):
+            return found
+    raise ArtifactError("PySpark's Ivy is missing", hint="install pyspark again")
+
+
+def retrieve(
+    dependencies: Iterable[Dependency], *, work: Path, pattern: str, size: int | None = None
+) -> None:
+    """Bring files into `work/out`, named by Ivy's pattern, while a bar shows how many of `size` bytes are here."""
+    java = require_java()
+    work.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(work / "out", ignore_errors=True)
+    dependencies = list(dependencies)
+    body = "".join(dependency.xml for dependency in dependencies)
+    if not any(dependency.transitive for dependency in dependencies):
+        # Two groups may want the same module in two revisions: each gets its own.
+        body += '<conflict org="*" module="*" matcher="glob" manager="all"/>'
+    (work / "ivy.xml").write_text(
+        f'<ivy-module version="2.0" xmlns:m="{_MAVEN}"><info organisation="gearshift" module="stack"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{body}</dependencies></ivy-module>',
+        encoding="utf-8",
+    )
+    log = work / "ivy.log"
+    command = [java, "-Xmx256m", "-jar", jar(), "-ivy", work / "ivy.xml", "-cache", work / "cache", "-warn"]
+    with log.open("wb") as output, _shown(work / "cache", size):
+        done = subprocess.run(
+            [*command, "-retrieve", work / "out" / pattern], stdout=output, stderr=output, check=False
+        )
+    if done.returncode != 0:
+        raise _explained(log)
+
+
+def _explained(log: Path) -> ArtifactError:
+    # Ivy draws its progress as dots: what is left are its words.
+    words = [
+        line.strip(" .\t") for line in log.read_text(errors="replace").splitlines() if line.strip(" .\t")
+    ]
+    unreached = any(
+        "Server access error" in line or "UnknownHost" in line or "onnection refused" in line
+        for line in words
+    )
+    lost = sorted({line.split(": ")[1] for line in words if "not found" in line and ": " in line})
+    if unreached:
+        return ArtifactError(
+            "jars are missing and the network does not reach a Maven repository",
+            hint=f"connect and run again: what has arrived is kept; Ivy's own words are in {log}",
+        )
+    return ArtifactError(
+        f"Ivy did not find {', '.join(lost) or 'some jars'}", hint=f"its own words are in {log}"
+    )
+
+
+@contextmanager
+def _shown(arriving: Path, size: int | None) -> Generator[None]:
+    if not sys.stderr.isatty():
+        print(
+            "fetching jars, once" if size is None else f"fetching {size / 1e6:.0f} MB of jars, once",
+            file=sys.stderr,
+        )
+        yield
+        return
+    from threading import Event, Thread
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("fetching jars, once"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("jars", total=size)
+        done = Event()
+
+        def watch() -> None:
+            while not done.wait(0.2):
+                bar.update(task, completed=min(size or math.inf, _bytes_in(arriving)))
+
+        thread = Thread(target=watch, name="jars", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue  # Ivy renames a part to its final name when it is whole
+    return total

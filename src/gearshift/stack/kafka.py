@@ -1,0 +1,187 @@
+"""Apache Kafka in KRaft mode: one or three brokers, each its own controller, on loopback."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from gearshift.errors import StackError
+from gearshift.stack.files import write_whole
+from gearshift.stack.metadata import ask
+from gearshift.stack.ports import HOST
+from gearshift.stack.processes import Service
+
+_LOG4J = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
+logger.config.name = org.apache.kafka.common.config.AbstractConfig
+logger.config.level = warn
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+_START_FAST = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kafka:
+    """A cluster: where it keeps its data, how many brokers it has, and on which ports."""
+
+    folder: Path
+    logs: Path
+    java: Path
+    jars: tuple[Path, ...]
+    brokers: int
+    ports: Mapping[str, int]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Every broker's address."""
+        return ",".join(f"{HOST}:{self.ports[name]}" for name in names(self.brokers))
+
+    def services(self) -> list[Service]:
+        """Its brokers, configured and with formatted storage, ready to start."""
+        cluster = self._cluster_id()
+        write_whole(self.folder / "log4j2.properties", _LOG4J)
+        for node in self._nodes:
+            write_whole(self._file(node), self._properties(node))
+        self._format(cluster)
+        return [self._service(node, cluster) for node in self._nodes]
+
+    @property
+    def _nodes(self) -> range:
+        return range(1, self.brokers + 1)
+
+    def _file(self, node: int) -> Path:
+        return self.folder / f"kafka-{node}.properties"
+
+    def _data(self, node: int) -> Path:
+        return self.folder / f"kafka-{node}"
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        # The class path goes by the environment: forty jars would drown the rest of the command.
+        return {**os.environ, "CLASSPATH": os.pathsep.join(str(jar) for jar in self.jars)}
+
+    def _cluster_id(self) -> str:
+        file = self.folder / "cluster-id"
+        if not file.exists():
+            # Kafka writes an id as base64 and refuses one that starts as an option does.
+            write_whole(
+                file, "g" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")[1:]
+            )
+        return file.read_text(encoding="utf-8").strip()
+
+    def _properties(self, node: int) -> str:
+        copies = self.brokers
+        in_sync = 2 if self.brokers == 3 else 1
+        own, controller = self.ports[f"kafka-{node}"], self.ports[f"kafka-{node}-controller"]
+        voters = ",".join(f"{n}@{HOST}:{self.ports[f'kafka-{n}-controller']}" for n in self._nodes)
+        properties: dict[str, object] = {
+            "process.roles": "broker,controller",
+            "node.id": node,
+            # A fixed list of voters: the ports come from this file at each start, so they may change between two.
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://{HOST}:{own},CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{own}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": self._data(node).absolute(),
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": copies,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": in_sync,
+            # The internal topics' usual 50 partitions cost a small machine seconds at each start and stop.
+            "offsets.topic.num.partitions": 8,
+            "transaction.state.log.num.partitions": 4,
+            "share.coordinator.state.topic.num.partitions": 4,
+            "group.initial.rebalance.delay.ms": 0,
+            # A killed broker is given up after this, and only then may it come back: the usual 9 s make that slow.
+            "broker.session.timeout.ms": 6000,
+            "broker.heartbeat.interval.ms": 1000,
+        }
+        return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+    def _format(self, cluster: str) -> None:
+        fresh = [node for node in self._nodes if not (self._data(node) / "meta.properties").exists()]
+        command = [
+            self.java,
+            "-Xmx128m",
+            *_START_FAST,
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster,
+            "-c",
+        ]
+        with ExitStack() as ended:
+            running = [
+                ended.enter_context(
+                    subprocess.Popen(
+                        [*command, self._file(node)],
+                        env=self._environment,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                        text=True,
+                    )
+                )
+                for node in fresh
+            ]
+            for node, process in zip(fresh, running, strict=True):
+                output, _ = process.communicate()
+                if process.returncode != 0:
+                    raise StackError(f"the storage of kafka-{node} could not be formatted: {output.strip()}")
+
+    def _service(self, node: int, cluster: str) -> Service:
+        name = f"kafka-{node}"
+        port = self.ports[name]
+
+        def ready() -> bool:
+            answer = ask(HOST, port)
+            return answer is not None and answer.id == cluster and len(answer.brokers) >= self.brokers
+
+        return Service(
+            name=name,
+            command=(
+                str(self.java),
+                "-Xmx512m" if self.brokers == 1 else "-Xmx400m",
+                f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').absolute()}",
+                "kafka.Kafka",
+                str(self._file(node).absolute()),
+            ),
+            environment=self._environment,
+            log=self.logs / f"{name}.log",
+            port=port,
+            ready=ready,
+        )
+
+
+def names(brokers: int) -> list[str]:
+    """The names of the brokers.
+
+    >>> names(3)
+    ['kafka-1', 'kafka-2', 'kafka-3']
+    """
+    return [f"kafka-{node}" for node in range(1, brokers + 1)]
+
+
+def port_names(brokers: int) -> list[str]:
+    """The names of the ports that so many brokers need."""
+    return [name for broker in names(brokers) for name in (broker, f"{broker}-controller")]
+
+
+def brokers_in(folder: Path) -> int | None:
+    """How many brokers this folder's data belong to; None if there are none yet."""
+    return sum((folder / name / "meta.properties").exists() for name in names(3)) or None

@@ -1,0 +1,73 @@
+"""Apicurio, a schema registry that speaks Confluent's API, with its schemas in a file."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gearshift.stack.ports import HOST
+from gearshift.stack.processes import Service
+
+_API = "/apis/ccompat/v7"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """A registry: where it keeps its schemas, and on which port it answers."""
+
+    folder: Path
+    logs: Path
+    java: Path
+    program: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where Confluent's API answers."""
+        return f"http://{HOST}:{self.port}{_API}"
+
+    def services(self) -> list[Service]:
+        """The registry, ready to start."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (runner,) = self.program.glob("*-runner.jar")
+        # Quarkus closes the database itself, after the last request. A schema whose id was handed out is on disk:
+        # records carry that id, and H2 would otherwise write half a second later.
+        database = (
+            f"jdbc:h2:file:{(self.folder / 'registry').absolute()};DB_CLOSE_ON_EXIT=FALSE;WRITE_DELAY=0"
+        )
+        service = Service(
+            name="registry",
+            command=(
+                str(self.java),
+                "-Xmx300m",
+                # It answers a handful of requests: starting in little time and memory matters, peak speed does not.
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                f"-Dquarkus.http.host={HOST}",
+                f"-Dquarkus.http.port={self.port}",
+                f"-Dquarkus.datasource.jdbc.url={database}",
+                "-Dquarkus.datasource.jdbc.initial-size=2",
+                "-Dquarkus.datasource.jdbc.min-size=2",
+                "-jar",
+                str(runner),
+            ),
+            environment=dict(os.environ),
+            log=self.logs / "registry.log",
+            port=self.port,
+            ready=lambda: answers(self.port),
+        )
+        return [service]
+
+
+def answers(port: int) -> bool:
+    """Whether the registry at this port lists its subjects."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=2)
+    try:
+        connection.request("GET", f"{_API}/subjects")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

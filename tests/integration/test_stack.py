@@ -1,0 +1,280 @@
+"""The local stack, for real: started, found, restarted, killed and taken down."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import timeit
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from gearshift import stack as local
+from gearshift.errors import ArtifactError, JavaError, StackError, TamperedArtifactError
+from gearshift.settings import Settings, load
+from gearshift.stack import artifacts, doctor, ports, supervisor
+from gearshift.stack.processes import Pid
+from tests.support import eventually
+
+CACHE = load().cache
+SCHEMA = Schema('{"type": "record", "name": "Reading", "fields": [{"name": "kw", "type": "double"}]}', "AVRO")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    """Settings with a home of their own; whatever a test leaves running there is stopped."""
+    settings = Settings(home=tmp_path / "home", cache=CACHE)
+    yield settings
+    local.down(settings)
+
+
+@pytest.fixture(scope="module")
+def born(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose stack has run once, with a topic, a record and a schema in it."""
+    settings = Settings(home=tmp_path_factory.mktemp("born"), cache=CACHE)
+    with local.up(settings) as stack:
+        assert stack.owned
+        admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
+        admin.create_topics([NewTopic("readings", 2)])["readings"].result(10)
+        producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
+        producer.produce("readings", b"17", partition=1)
+        assert producer.flush(10) == 0
+        with SchemaRegistryClient({"url": stack.registry_url}) as registry:
+            registry.register_schema("readings-value", SCHEMA)
+    assert all(not service.ready for service in stack.services)
+    assert local.find(settings) is None
+    return settings.home
+
+
+@pytest.fixture
+def again(born: Path, tmp_path: Path) -> Iterator[Settings]:
+    """A copy of that home, so that each test has one that is formatted and filled."""
+    home = tmp_path / "home"
+    shutil.copytree(born, home)
+    settings = Settings(home=home, cache=CACHE)
+    yield settings
+    local.down(settings)
+
+
+def listening_elsewhere(port: int) -> bool:
+    """Whether a port answers on an address of this machine other than loopback's first."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.2", port)) == 0
+
+
+def test_topics_records_and_schemas_survive_a_restart_and_schemas_even_kill_9(
+    again: Settings, born: Path
+) -> None:
+    with local.up(again) as stack:
+        written = ports.remembered(born / "stack" / "ports.json")
+        assert {service.name: service.port for service in stack.services}.items() <= written.items()
+        with SchemaRegistryClient({"url": stack.registry_url}) as registry:
+            assert registry.get_latest_version("readings-value").schema.schema_type == "AVRO"
+            number = registry.register_schema("alerts-value", SCHEMA)
+            os.kill(
+                next(service.pid.number for service in stack.services if service.name == "registry"),
+                signal.SIGKILL,
+            )
+            eventually(stack.dead, within=5)
+            stack.start_service("registry")
+            assert registry.get_latest_version("alerts-value").schema_id == number
+        consumer = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": "test"})
+        try:
+            consumer.assign([TopicPartition("readings", 1, 0)])
+            record = eventually(lambda: consumer.poll(1), within=20)
+            assert record.value() == b"17"
+        finally:
+            consumer.close()
+
+
+def test_a_running_stack_is_found_and_shared_and_listens_on_loopback_only(again: Settings) -> None:
+    with ThreadPoolExecutor(2) as both:
+        first, second = both.map(lambda _: local.up(again), range(2))
+    try:
+        assert sorted((first.owned, second.owned)) == [False, True]
+        assert first.connection == second.connection
+        assert min(timeit.repeat(lambda: local.find(again), number=1, repeat=5)) < 0.05
+        found = local.find(again)
+        assert found is not None
+        assert not found.owned
+        with found:
+            pass  # leaving a stack that was found stops nothing
+        described = local.describe(again)
+        assert [(service["name"], service["ready"]) for service in described["services"]] == [
+            ("registry", True),
+            ("kafka-1", True),
+        ]
+        assert not any(listening_elsewhere(service.port) for service in found.services)
+        with pytest.raises(StackError, match="has 1 broker, and 3 were asked for"):
+            local.up(again.model_copy(update={"brokers": 3}))
+        admin = AdminClient({"bootstrap.servers": found.bootstrap_servers})
+        admin.list_topics("never-declared", timeout=10)
+        assert "never-declared" not in admin.list_topics(timeout=10).topics
+    finally:
+        first.stop()
+        second.stop()
+    assert local.find(again) is None
+
+
+def test_a_remembered_port_that_another_program_took_is_replaced(again: Settings) -> None:
+    again = again.model_copy(update={"registry_url": "http://127.0.0.1:1/registry"})
+    file = again.home / "stack" / "ports.json"
+    before = ports.remembered(file)
+    with socket.socket() as other:
+        other.bind((ports.HOST, before["kafka-1-controller"]))
+        other.listen()
+        finding = next(finding for finding in doctor.diagnose(again) if finding.name == "ports")
+        assert str(before["kafka-1-controller"]) in finding.found
+        with local.up(again):
+            after = ports.remembered(file)
+    assert after["kafka-1-controller"] != before["kafka-1-controller"]
+    assert after["kafka-1"] == before["kafka-1"]
+
+
+def test_a_detached_stack_is_taken_down_from_another_process_and_nothing_is_left(again: Settings) -> None:
+    stack = supervisor.detach(again)
+    assert not stack.owned
+    assert local.up(again).bootstrap_servers == stack.bootstrap_servers
+    written = json.loads((again.home / "stack" / "state.json").read_text())
+    owner = Pid(**written["owner"])
+    assert owner.alive
+    assert local.down(again)
+    assert not any(service.ready for service in stack.services)
+    eventually(lambda: not owner.alive, within=5)
+    assert all(ports.is_free(service.port) for service in stack.services)
+    assert not local.down(again)
+
+
+def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Settings) -> None:
+    program = (
+        "import sys, threading; from pathlib import Path; from gearshift import stack; "
+        "from gearshift.settings import Settings; "
+        "settings = Settings(home=Path(sys.argv[1]), cache=Path(sys.argv[2])); "
+        # Started in a thread that ends: the services belong to the process, not to that thread.
+        "thread = threading.Thread(target=stack.up, args=(settings,)); thread.start(); thread.join(); "
+        "print('up', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(again.home), str(CACHE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "up\n"
+        stack = local.find(again)
+        assert stack is not None
+        os.kill(parent.pid, signal.SIGKILL)
+    # At once, while they are still ending: the next `up` waits for them.
+    assert local.find(again) is None
+    with local.up(again) as next_stack:
+        assert next_stack.owned
+        assert not any(service.ready for service in stack.services)
+        admin = AdminClient({"bootstrap.servers": next_stack.bootstrap_servers})
+        assert "readings" in admin.list_topics(timeout=10).topics
+
+
+def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Path) -> None:
+    elsewhere = "http://127.0.0.1:1/registry"
+    settings = Settings(home=tmp_path / "home", cache=CACHE, brokers=3, registry_url=elsewhere)
+    with local.up(settings) as stack:
+        assert stack.registry_url == elsewhere
+        assert [service.name for service in stack.services] == ["kafka-1", "kafka-2", "kafka-3"]
+        admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
+        admin.create_topics([NewTopic("readings", 1)])["readings"].result(10)
+        (partition,) = admin.list_topics("readings", timeout=10).topics["readings"].partitions.values()
+        assert len(partition.replicas) == 3
+
+        leader = f"kafka-{partition.leader}"
+        pid = next(service.pid for service in stack.services if service.name == leader)
+        os.kill(pid.number, signal.SIGKILL)
+        eventually(stack.dead, within=5)
+        producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "acks": "all"})
+        failed: list[KafkaError] = []
+        producer.produce(
+            "readings", b"17", on_delivery=lambda error, _: failed.append(error) if error else None
+        )
+        assert producer.flush(30) == 0
+        assert failed == []
+        assert local.find(settings) is not None
+
+        stack.start_service(leader)
+        assert stack.dead() == []
+
+        def in_sync() -> bool:
+            try:
+                (now,) = admin.list_topics("readings", timeout=10).topics["readings"].partitions.values()
+            except KafkaException:
+                return False
+            return len(now.isrs) == 3
+
+        eventually(in_sync, within=20)
+    with pytest.raises(StackError, match="belong to 3 brokers, and 1 were asked for"):
+        local.up(settings.model_copy(update={"brokers": 1}))
+
+
+def test_a_tampered_jar_is_refused_by_name_with_both_hashes(tmp_path: Path) -> None:
+    for jar in artifacts.jars("spark", cache=CACHE):
+        (tmp_path / "artifacts").mkdir(exist_ok=True)
+        shutil.copy(jar, tmp_path / "artifacts")
+    victim = next((tmp_path / "artifacts").glob("kafka-clients-*.jar"))
+    content = bytearray(victim.read_bytes())
+    content[1000] ^= 1  # the same size and, below, the same time of change
+    times = victim.stat()
+    victim.write_bytes(content)
+    os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(TamperedArtifactError) as refused:
+        artifacts.jars("spark", cache=tmp_path)
+    locked = next(a for a in artifacts.members("spark") if a.file == victim.name)
+    for word in (str(victim), locked.sha256, artifacts.file_sha256(victim), "delete it and run again"):
+        assert word in str(refused.value)
+
+
+def test_a_file_slipped_into_an_unpacked_archive_is_refused(tmp_path: Path) -> None:
+    program = artifacts.folder("registry", cache=CACHE)
+    copied = tmp_path / "artifacts" / program.name
+    shutil.copytree(program, copied, copy_function=os.link)
+    assert artifacts.folder("registry", cache=tmp_path) == copied
+    (copied / "lib" / "aaa.jar").write_bytes(b"x")
+    with pytest.raises(TamperedArtifactError):
+        artifacts.folder("registry", cache=tmp_path)
+
+
+def test_without_a_network_a_missing_jar_is_said_to_be_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", nobody)
+    with pytest.raises(ArtifactError, match="the network does not reach a Maven repository"):
+        artifacts.jars("spark", cache=tmp_path)
+
+
+def test_without_java_the_first_line_says_how_to_get_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(settings.home))
+    with pytest.raises(JavaError, match=r"^no Java found; install a JDK 17 or newer, e\.g\. apt-get install"):
+        local.up(settings)
+    wrong = [finding for finding in doctor.diagnose(settings) if not finding.ok]
+    assert [finding.name for finding in wrong] == ["java"]
+
+
+def test_a_cluster_of_the_users_own_starts_nothing(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path / "home", bootstrap_servers="kafka:9092", registry_url="http://registry"
+    )
+    with local.up(settings) as stack:
+        assert (stack.connection.bootstrap_servers, stack.connection.registry_url) == (
+            "kafka:9092",
+            "http://registry",
+        )
+        assert (stack.services, stack.owned) == ((), False)
+    assert not settings.home.exists()

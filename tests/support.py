@@ -1,0 +1,25 @@
+"""The one way tests wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(check: Callable[[], T], *, within: timedelta | float, every: float = 0.05) -> T:
+    """The first truthy answer of `check`; fails with the last one when the time is over.
+
+    >>> eventually(lambda: 7, within=1)
+    7
+    """
+    seconds = within.total_seconds() if isinstance(within, timedelta) else within
+    deadline = time.monotonic() + seconds
+    while not (found := check()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s; the last answer was {found!r}")
+        time.sleep(every)
+    return found
