@@ -1,0 +1,78 @@
+"""The committed offsets of a consumer group, read and set from outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from gearshift.errors import TopicError
+from gearshift.topics.client import Client
+
+if TYPE_CHECKING:
+    from gearshift.connection import Connection
+
+Offsets = dict[tuple[str, int], int]
+# The first group of a new cluster waits until its brokers have made the topic that keeps the offsets.
+COORDINATOR_WITHIN = timedelta(seconds=10)
+
+
+class GroupOffsets:
+    """One group's offsets, over one connection.
+
+    A consumer that never subscribes, rather than the admin calls made for this: librdkafka's admin client
+    crashes the process when a coordinator answers that it no longer is one (librdkafka 2.16, `OffsetFetch`
+    with NOT_COORDINATOR: the first group of a new cluster, or a broker that went down).
+    """
+
+    def __init__(
+        self, connection: Connection, group_id: str, *, answer_within: timedelta = COORDINATOR_WITHIN
+    ) -> None:
+        self.group_id = group_id
+        self._seconds = answer_within.total_seconds()
+        wait = round(answer_within / timedelta(milliseconds=1))
+        self._client = Client(
+            connection,
+            group_id=group_id,
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            # A commit has no time limit of its own: it waits for the coordinator as long as a session lasts.
+            session_timeout_ms=wait,
+            heartbeat_interval_ms=wait // 3,
+            socket_timeout_ms=wait,
+        )
+        self._consumer = self._client.open(Consumer)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Set these offsets; TopicError if the group has members of its own."""
+        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        try:
+            done = self._consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as raised:
+            named = ", ".join(sorted({topic for topic, _ in offsets}))
+            raise self._client.translated(raised, topic=named) from None
+        for place in done or ():
+            if place.error is not None:
+                raise TopicError(
+                    f"group {self.group_id} cannot commit offset {place.offset}: {place.error.str()}",
+                    hint="stop the members of the group, or mirror into another one",
+                    topic=place.topic,
+                    partition=place.partition,
+                )
+
+    def committed(self, places: Iterable[tuple[str, int]]) -> Offsets:
+        """The committed offsets of those of these partitions that have one."""
+        wanted = [TopicPartition(topic, partition) for topic, partition in places]
+        if not wanted:
+            return {}
+        try:
+            found = self._consumer.committed(wanted, timeout=self._seconds)
+        except KafkaException as raised:
+            raise self._client.translated(raised) from None
+        return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close()
