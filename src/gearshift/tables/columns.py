@@ -1,0 +1,186 @@
+"""A table's columns: from Spark's schema to Delta's, back to Spark's DDL, and what may change between two."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from gearshift.errors import TableError
+from gearshift.tables.partitions import WRITE_FOLDER
+
+_SQL_NAMES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "timestamp": "timestamp_ltz",
+}
+_SIMPLE = {*_SQL_NAMES, "boolean", "float", "double", "string", "binary", "date", "timestamp_ntz"}
+_PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "boolean", "date")
+_HINTS = {
+    "void": "give it a type, such as cast(null as string)",
+    "variant": "write it as a string with to_json",
+}
+
+Field = dict[str, Any]
+
+
+def fields_of(spark_schema_json: str, table: str) -> list[Field]:
+    """The Delta fields of a Spark schema: the same types, all nullable, without Spark's metadata.
+
+    Every column is nullable, because the nullability that Spark infers changes with the query, not with the data.
+
+    >>> schema = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":false,"metadata":{"m":1}}]}'
+    >>> fields_of(schema, "bills")
+    [{'name': 'n', 'type': 'long', 'nullable': True, 'metadata': {}}]
+    """
+    fields = [_field(field, table, ()) for field in json.loads(spark_schema_json)["fields"]]
+    names = [str(field["name"]) for field in fields]
+    for name in names:
+        if sum(name.lower() == other.lower() for other in names) > 1:
+            raise TableError(
+                f"table {table}: column {name} is there twice", hint="rename or drop one of the two"
+            )
+        if name == WRITE_FOLDER or re.search(r"[ ,;{}()\n\t=]", name):
+            raise TableError(
+                f"table {table}: {name!r} cannot be a column's name",
+                hint=f"leave out spaces and ,;{{}}()= and do not use {WRITE_FOLDER}",
+            )
+    return fields
+
+
+def schema_json(fields: Sequence[Field]) -> str:
+    """The Delta schema of these fields as JSON."""
+    return json.dumps({"type": "struct", "fields": list(fields)})
+
+
+def ddl(fields: Sequence[Field]) -> str:
+    """The columns as Spark reads them in a DDL string.
+
+    >>> ddl([{"name": "n", "type": "long"}, {"name": "at", "type": "timestamp"}])
+    '`n` bigint, `at` timestamp_ltz'
+    """
+    return ", ".join(f"{quoted(field['name'])} {type_name(field['type'])}" for field in fields)
+
+
+def quoted(name: str) -> str:
+    """A column's name as an SQL identifier.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def type_name(kind: Any) -> str:
+    """A type as SQL writes it.
+
+    >>> type_name({"type": "array", "elementType": "long", "containsNull": True})
+    'array<bigint>'
+    """
+    if isinstance(kind, str):
+        return _SQL_NAMES.get(kind, kind)
+    if kind["type"] == "array":
+        return f"array<{type_name(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{type_name(kind['keyType'])},{type_name(kind['valueType'])}>"
+    inner = ",".join(f"{quoted(field['name'])}:{type_name(field['type'])}" for field in kind["fields"])
+    return f"struct<{inner}>"
+
+
+def check_partitions(fields: Sequence[Field], partition_by: Sequence[str], table: str) -> None:
+    """Refuse partition columns that are not there, or whose values a folder's name cannot hold."""
+    types = {str(field["name"]): field["type"] for field in fields}
+    for name in partition_by:
+        kind = types.get(name)
+        if kind is None:
+            raise TableError(
+                f"table {table} is partitioned by {name}, which the rows do not have",
+                hint=f"the columns are {', '.join(types)}",
+            )
+        if kind not in _PARTITION_TYPES:
+            raise TableError(
+                f"table {table} cannot be partitioned by {name}, which is {type_name(kind)}",
+                hint="partition by a string, an integer, a boolean or a date, such as to_date(…)",
+            )
+    if len(partition_by) == len(types):
+        raise TableError(
+            f"table {table} has only partition columns", hint="leave one column out of partition_by"
+        )
+
+
+def added(existing: Sequence[Field], incoming: Sequence[Field], table: str) -> list[Field]:
+    """The columns that the rows have and the table has not; refuse rows that do not fit the table otherwise.
+
+    >>> old, new = {"name": "n", "type": "long"}, {"name": "m", "type": "string"}
+    >>> added([old], [old, new], "bills")
+    [{'name': 'm', 'type': 'string'}]
+    """
+    known = {str(field["name"]).lower(): field for field in existing}
+    brought = {str(field["name"]).lower(): field for field in incoming}
+    for key, field in known.items():
+        name, has = field["name"], type_name(field["type"])
+        if key not in brought:
+            raise TableError(
+                f"table {table}: column {name} ({has}) is missing in the rows",
+                hint=f"add it, if only as cast(null as {has}), or write to a new table",
+            )
+        gets = type_name(brought[key]["type"])
+        if gets != has:
+            raise TableError(
+                f"table {table}: column {name} is {has}, but the rows bring {gets}",
+                hint=f"cast it to {has}, give the new values a new column, or write to a new table",
+            )
+        if brought[key]["name"] != name:
+            raise TableError(
+                f"table {table}: column {name} is written {brought[key]['name']} in the rows",
+                hint=f"rename it to {name}: column names differ in more than upper and lower case",
+            )
+    return [field for key, field in brought.items() if key not in known]
+
+
+def _field(field: Field, table: str, above: tuple[str, ...]) -> Field:
+    path = (*above, str(field["name"]))
+    return {
+        "name": field["name"],
+        "type": _type(field["type"], table, path),
+        "nullable": True,
+        "metadata": {},
+    }
+
+
+def _type(kind: Any, table: str, path: tuple[str, ...]) -> Any:
+    if isinstance(kind, str):
+        if kind in _SIMPLE or kind.startswith("decimal("):
+            return kind
+        if re.match(r"(char|varchar)\(|string\b", kind):
+            return "string"
+    else:
+        nested = cast("dict[str, Any]", kind)
+        match nested["type"]:
+            case "array":
+                return {
+                    "type": "array",
+                    "elementType": _type(nested["elementType"], table, (*path, "element")),
+                    "containsNull": True,
+                }
+            case "map":
+                return {
+                    "type": "map",
+                    "keyType": _type(nested["keyType"], table, (*path, "key")),
+                    "valueType": _type(nested["valueType"], table, (*path, "value")),
+                    "valueContainsNull": True,
+                }
+            case "struct":
+                return {
+                    "type": "struct",
+                    "fields": [_field(inner, table, path) for inner in nested["fields"]],
+                }
+            case other:
+                kind = other
+    hint = _HINTS.get(kind, "cast it to a type that Delta has, such as string")
+    raise TableError(
+        f"table {table}: column {'.'.join(path)} is {kind}, which a table cannot hold", hint=hint
+    )

@@ -1,0 +1,52 @@
+"""Where a table is: one URI, said the way delta-rs and Spark each want to hear it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+StorageOptions = Mapping[str, str] | None
+
+
+def table_uri(warehouse_uri: str, name: str) -> str:
+    """The URI of a table in a warehouse.
+
+    >>> table_uri("file:///data/warehouse/", "bills of May")
+    'file:///data/warehouse/bills%20of%20May'
+    """
+    return f"{as_uri(warehouse_uri)}/{quote(name)}"
+
+
+def as_uri(place: str) -> str:
+    """A URI without a trailing slash; a plain path becomes a `file:` URI.
+
+    >>> as_uri("/data/my tables/")
+    'file:///data/my%20tables'
+    >>> as_uri("s3://bucket/tables/")
+    's3://bucket/tables'
+    """
+    if "://" in place or place.startswith("file:"):
+        return place.rstrip("/")
+    return Path(place).absolute().as_uri()
+
+
+def name_of(uri: str) -> str:
+    """The last part of a URI: the table's name.
+
+    >>> name_of("file:///data/warehouse/bills%20of%20May/")
+    'bills of May'
+    """
+    return unquote(as_uri(uri).rsplit("/", 1)[-1])
+
+
+def spark_path(uri: str) -> str:
+    """The same place for Spark, whose paths are not percent-encoded.
+
+    >>> spark_path("file:///data/my%20tables/bills")
+    'file:/data/my tables/bills'
+    >>> spark_path("s3a://bucket/tables/bills")
+    's3a://bucket/tables/bills'
+    """
+    uri = as_uri(uri)
+    return f"file:{unquote(urlsplit(uri).path)}" if uri.startswith("file:") else uri

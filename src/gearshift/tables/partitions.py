@@ -1,0 +1,69 @@
+"""Partition folders: `day=2026-01-31` on the disk, `{"day": "2026-01-31"}` in a Delta action. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from urllib.parse import unquote
+
+from gearshift.errors import TableError
+
+# A first folder that looks like a partition keeps each write's files apart, and still lets Spark read the
+# files of all writes as one partitioned dataset, with its own pruning.
+WRITE_FOLDER = "gearshift_write"
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+
+Values = Mapping[str, str | None]
+
+
+def values_in(folders: Sequence[str]) -> dict[str, str | None]:
+    """The partition values that folder names say, as Delta serialises them.
+
+    >>> values_in(["day=2026-01-31", "place=a%2Fb c", "meter=__HIVE_DEFAULT_PARTITION__"])
+    {'day': '2026-01-31', 'place': 'a/b c', 'meter': None}
+    """
+    values: dict[str, str | None] = {}
+    for folder in folders:
+        name, _, text = folder.partition("=")
+        if "?" in text:  # Spark escapes question marks: a bare one is a letter that the JVM could not encode
+            raise TableError(
+                f"partition folder {folder!r} lost letters, because Java does not use UTF-8 for file names",
+                hint="start Spark with LC_ALL=C.UTF-8",
+            )
+        values[unquote(name, errors="strict")] = (
+            None if text == NULL_FOLDER else unquote(text, errors="strict")
+        )
+    return values
+
+
+def as_text(value: object) -> str | None:
+    """A partition value as Delta serialises it.
+
+    >>> as_text(date(2026, 1, 31)), as_text(True), as_text(7), as_text(None)
+    ('2026-01-31', 'true', '7', None)
+    """
+    if value is None or value == "":  # Delta has no empty partition value: an empty string means null
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def layout_of(path: str, values: Values) -> str | None:
+    """How a file's path tells its partition values to Spark: `"write"`, `"hive"`, or None if it does not.
+
+    >>> layout_of("gearshift_write=1/day=2026-01-31/part-0.parquet", {"day": "2026-01-31"})
+    'write'
+    >>> layout_of("day=2026-01-31/part-0.parquet", {"day": "2026-01-31"})
+    'hive'
+    >>> layout_of("part-0.parquet", {"day": "2026-01-31"}) is None
+    True
+    """
+    folders = path.split("/")[:-1]
+    layout = "hive"
+    if folders and folders[0].startswith(f"{WRITE_FOLDER}="):
+        layout, folders = "write", folders[1:]
+    if any("=" not in folder for folder in folders):
+        return None
+    told = values_in(folders)
+    return layout if told == dict(values) and list(told) == list(values) else None

@@ -1,0 +1,138 @@
+"""What a table holds at one version: its columns and the files that are committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from gearshift.errors import TableError
+from gearshift.tables.columns import Field
+from gearshift.tables.location import StorageOptions, as_uri, name_of
+from gearshift.tables.store import add_actions
+
+WRITER_KEY = "gearshift.writer"
+BATCH_KEY = "gearshift.batch"
+ROWS_KEY = "gearshift.rows"
+_UNREADABLE = {"deletionVectors", "columnMapping"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A committed file: its path relative to the table, not encoded, and the partition its rows belong to."""
+
+    path: str
+    size: int
+    rows: int | None
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A table at one version."""
+
+    uri: str
+    version: int
+    fields: tuple[Field, ...]
+    partition_by: tuple[str, ...]
+    files: tuple[StoredFile, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One commit of a table's history; writer, batch and rows are known for Gearshift's own."""
+
+    version: int
+    at: datetime
+    operation: str
+    writer: str | None
+    batch_id: int | None
+    rows: int | None
+
+
+def exists(uri: str, *, storage_options: StorageOptions = None) -> bool:
+    """Whether a table was ever committed there."""
+    return DeltaTable.is_deltatable(as_uri(uri), dict(storage_options) if storage_options else None)
+
+
+def open_table(uri: str, storage_options: StorageOptions = None) -> DeltaTable:
+    """The delta-rs table at its newest version."""
+    try:
+        return DeltaTable(as_uri(uri), storage_options=dict(storage_options) if storage_options else None)
+    except TableNotFoundError:
+        raise TableError(
+            f"table {name_of(uri)} does not exist at {uri}",
+            hint="run the pipeline that writes it, or mend the warehouse setting",
+        ) from None
+    except DeltaError as error:
+        raise TableError(
+            f"table {name_of(uri)} at {uri} cannot be opened: {error}", hint="see its _delta_log"
+        ) from error
+
+
+def read_paths(uri: str, *, storage_options: StorageOptions = None) -> Snapshot:
+    """The committed files of a table's newest version."""
+    return snapshot_of(open_table(uri, storage_options), uri)
+
+
+def snapshot_of(table: DeltaTable, uri: str) -> Snapshot:
+    """The files and columns of an open table."""
+    features = _UNREADABLE.intersection(table.protocol().reader_features or ())
+    if features:
+        raise TableError(
+            f"table {name_of(uri)} uses {', '.join(sorted(features))}, which Gearshift does not read",
+            hint="turn the feature off in the tool that writes the table",
+        )
+    partition_by = tuple(table.metadata().partition_columns)
+    files = tuple(
+        StoredFile(
+            path=unquote(action["path"]),
+            size=action["size_bytes"],
+            rows=action.get("num_records"),
+            values={name: action["partition"][name] for name in partition_by},
+        )
+        for action in add_actions(table)
+    )
+    return Snapshot(
+        uri=as_uri(uri),
+        version=table.version(),
+        fields=tuple(fields_in(table)),
+        partition_by=partition_by,
+        files=files,
+        rows=_rows(table, files),
+    )
+
+
+def fields_in(table: DeltaTable) -> list[Field]:
+    """The columns of an open table."""
+    return json.loads(table.schema().to_json())["fields"]
+
+
+def history(
+    uri: str, *, limit: int | None = None, storage_options: StorageOptions = None
+) -> tuple[Change, ...]:
+    """The table's commits, newest first."""
+    return tuple(
+        Change(
+            version=entry["version"],
+            at=datetime.fromtimestamp(entry["timestamp"] / 1000, UTC),
+            operation=entry["operation"],
+            writer=entry.get(WRITER_KEY),
+            batch_id=entry.get(BATCH_KEY),
+            rows=entry.get(ROWS_KEY),
+        )
+        for entry in open_table(uri, storage_options).history(limit)
+    )
+
+
+def _rows(table: DeltaTable, files: Iterable[StoredFile]) -> int:
+    counts = [file.rows for file in files]
+    # Other writers may leave the counts out; then the files themselves are asked.
+    return table.count() if None in counts else sum(count or 0 for count in counts)
