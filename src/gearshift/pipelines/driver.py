@@ -1,0 +1,380 @@
+"""Keeps one pipeline running in its gear: starts, stops, restarts and shifts its query."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from gearshift import tables
+from gearshift.definitions import Pipeline, Table, Topic
+from gearshift.errors import GearshiftError, QueryError
+from gearshift.freshness import Gear
+from gearshift.pipelines import engine as engines
+from gearshift.pipelines.books import Books
+from gearshift.pipelines.engine import Engine, Gate
+from gearshift.pipelines.ledger import Batch, Stretch
+from gearshift.pipelines.listener import Progress
+from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
+from gearshift.pipelines.user_code import first_line
+from gearshift.pipelines.writing import records
+from gearshift.schemas import Registry
+from gearshift.topics import DeadLetters
+
+log = logging.getLogger(__name__)
+
+_LONGEST_BACKOFF = 60.0
+_VERIFIED_WITHOUT_OUTPUT = 3.0  # seconds a real-time query must hold its slots before silence counts as health
+_VERIFY_WITHIN = 60.0
+
+
+@dataclass(slots=True)
+class Condition:
+    """How a pipeline is, for people to see."""
+
+    state: str = "starting"
+    error: str | None = None
+    progress: Progress | None = None
+    next_run: datetime | None = None
+    restarts: int = 0
+    recent: list[Progress] = field(default_factory=list[Progress])
+
+
+class Driver:
+    """One pipeline in a running app."""
+
+    def __init__(self, engine: Engine, pipeline: Pipeline, registry: Registry, letters: DeadLetters) -> None:
+        self.engine = engine
+        self.pipeline = pipeline
+        self.books = Books(engine, pipeline, letters)
+        self.gear = self.books.ledger.gear_to_run(pipeline.gear)
+        self.condition = Condition()
+        self.lock = threading.RLock()
+        self.query: StreamingQuery | None = None
+        self.stretch: Stretch | None = None
+        self._registry = registry
+        self._refused: set[int] = set()
+        self._gate = Gate()
+        self._progressed = threading.Condition()
+        self._stopping = threading.Event()
+        self._backoff_until = 0.0
+        self._backoff = 1.0
+        self._thread = threading.Thread(target=self._supervise, name=f"driver {pipeline.name}", daemon=True)
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether Spark reads at least one topic; otherwise each run reads tables in full."""
+        return bool(self.pipeline.topics)
+
+    # life
+
+    def open(self, why: str = "run") -> None:
+        """Go on where the ledger ends, and keep going."""
+        with self.lock:
+            self.books.versions = self._read_versions()
+            self.books.settle()
+            if self.gear is Gear.BATCH:
+                self.condition.state = "waiting"
+            else:
+                self.start(self.gear, why)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop at once; what real-time had not committed is replayed, and counted, at the next start."""
+        self._stopping.set()
+        with self.lock:
+            self.halt()
+            self.condition.state = "stopped"
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+        self.books.close()
+
+    def start(self, gear: Gear, why: str) -> Stretch:
+        """Start the query in a gear; a batch runs to its end before this returns."""
+        self.gear = gear
+        self.books.versions = self._read_versions()
+        self._gate = Gate()
+        stretch = self.stretch = self.books.begin(gear, why)
+        self.condition.state, self.condition.error = "running", None
+        try:
+            if self.is_streaming:
+                self.query = engines.start(
+                    self.engine,
+                    self.pipeline,
+                    gear,
+                    versions=self.books.versions,
+                    stretch=stretch.number,
+                    schema_id=self._target_schema(),
+                    on_batch=self._write_table,
+                )
+            if gear is Gear.BATCH:
+                self._run_batch(stretch)
+        except Exception as error:
+            failure = self.explain(error)
+            self.halt(str(failure))
+            raise failure from error
+        return stretch
+
+    def halt(self, error: str | None = None) -> None:
+        """Stop the query, between the batches of a table, and settle the books."""
+        query, self.query = self.query, None
+        if query is not None:
+            with self._gate.closed():
+                query.stop()
+        if self.stretch is not None and self.stretch.ended is None:
+            self.books.settle(error)
+
+    # what Spark reports
+
+    def on_progress(self, progress: Progress) -> None:
+        """Take a batch's report, in Spark's event thread."""
+        self.condition.progress = progress
+        self.condition.recent = [*self.condition.recent, progress][-10:]
+        self.books.report(progress)
+        with self._progressed:
+            self._progressed.notify_all()
+
+    def wait_for_progress(self, run_id: str, until: float, *, after: int = -1) -> Progress | None:
+        """The next report of this run on a batch after a number, if it comes in time and the query lives."""
+        with self._progressed:
+            while time.monotonic() < until:
+                latest = self.condition.progress
+                if latest is not None and latest.run_id == run_id and latest.batch_id > after:
+                    return latest
+                if self.query is None or not self.query.isActive:
+                    return None
+                self._progressed.wait(0.05)
+        return None
+
+    def boundary(self) -> datetime | None:
+        """When the real-time batch under way ends, as far as can be said."""
+        if self.gear is not Gear.REAL_TIME or self.query is None or self.stretch is None:
+            return None
+        latest = self.condition.progress
+        began = self.stretch.began
+        if latest is not None and latest.run_id == str(self.query.runId):
+            began = latest.began + latest.took
+        return began + self.engine.settings.checkpoint_interval
+
+    def verify(self, stretch: Stretch) -> None:
+        """Wait until the query that was just started is seen to work; raise what it failed with otherwise."""
+        query = self.query
+        if self.gear is Gear.BATCH or query is None:
+            return
+        until = time.monotonic() + _VERIFY_WITHIN
+        if self.gear is Gear.NEAR_REAL_TIME:
+            while time.monotonic() < until and query.isActive:
+                latest = self.condition.progress
+                if latest is not None and latest.run_id == str(query.runId):
+                    return
+                if not query.status["isDataAvailable"] and not query.status["isTriggerActive"] and "Waiting" in query.status["message"]:
+                    return
+                with self._progressed:
+                    self._progressed.wait(0.02)
+        else:
+            before = self._written()
+            holding_since: float | None = None
+            while time.monotonic() < until and query.isActive:
+                if holding_since is None and self._holds_its_slots(str(query.runId)):
+                    holding_since = time.monotonic()
+                if holding_since is not None and (
+                    self._written() > before or time.monotonic() - holding_since > _VERIFIED_WITHOUT_OUTPUT
+                ):
+                    return
+                with self._progressed:
+                    self._progressed.wait(0.05)
+        raise self._failure(query) or QueryError(
+            f"the query made no progress in {self.gear} within {_VERIFY_WITHIN:.0f} s",
+            hint="see the Spark log for what it waits for",
+            pipeline=self.pipeline.name,
+        )
+
+    def explain(self, error: BaseException) -> GearshiftError:
+        """An exception from Spark, in a sentence with the pipeline and, where it is known, the place."""
+        if isinstance(error, GearshiftError):
+            return error
+        return QueryError(
+            f"the query failed: {_cause(error)}",
+            hint="see the Spark log",
+            pipeline=self.pipeline.name,
+            file=self.pipeline.defined_at.file,
+            line=self.pipeline.defined_at.line,
+        )
+
+    # supervision
+
+    def _supervise(self) -> None:
+        while not self._stopping.wait(0.1):
+            with self.lock:
+                if self._stopping.is_set():
+                    return
+                try:
+                    self._look_after()
+                except Exception as error:
+                    self._back_off(self.explain(error))
+
+    def _look_after(self) -> None:
+        if time.monotonic() < self._backoff_until:
+            return
+        if self.gear is Gear.BATCH:
+            if self._is_due(datetime.now(UTC)):
+                self.start(Gear.BATCH, "calendar")
+                self.books.count_replays()
+                self._backoff = 1.0
+            return
+        if self.query is None:
+            self.start(self.gear, "restart")
+        elif not self.query.isActive:
+            self._recover(self.query)
+        elif self.condition.progress and self.condition.progress.run_id == str(self.query.runId):
+            self._backoff = 1.0
+            if self.stretch is not None and not self.stretch.verified:
+                self.books.mark(self.stretch, verified=True)
+        if self.stretch is not None and any(s.replayed is None for s in self.books.ledger.stretches[:-1]):
+            self.books.count_replays()
+
+    def _recover(self, query: StreamingQuery) -> None:
+        failure = self._failure(query)
+        unknown = re.search(rf"{UNKNOWN_SCHEMA}=(\d+);", str(failure)) if failure else None
+        self.halt(str(failure) if failure else "the query ended by itself")
+        self.condition.restarts += 1
+        if unknown:
+            self._learn(int(unknown[1]))
+            self.start(self.gear, f"schema id {unknown[1]}")
+            return
+        raise failure or QueryError("the query ended by itself", hint="it is started again", pipeline=self.pipeline.name)
+
+    def _learn(self, schema_id: int) -> None:
+        """A record came with an id that was not registered when the query started: new, or never heard of."""
+        known = {id_ for versions in self._read_versions().values() for id_ in versions.writers}
+        if schema_id not in known:
+            self._refused.add(schema_id)
+
+    def _back_off(self, failure: GearshiftError) -> None:
+        self.condition.state, self.condition.error = "failed", str(failure)
+        self._backoff_until = time.monotonic() + self._backoff
+        log.error("%s; trying again in %.0f s", failure, self._backoff)
+        self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
+
+    def _is_due(self, now: datetime) -> bool:
+        runs = [s.began for s in self.books.ledger.stretches if s.gear is Gear.BATCH and s.verified]
+        due = self.pipeline.calendar.next_run(runs[-1], ZoneInfo(self.engine.graph.timezone)) if runs else now
+        missing = [t.name for t in self.pipeline.tables.values() if not tables.exists(self.engine.table_uri(t))]
+        self.condition.next_run = due
+        if missing:
+            self.condition.state = f"waiting for table {missing[0]}"
+            return False
+        if due > now:
+            self.condition.state = "waiting"
+        return due <= now
+
+    # running
+
+    def _run_batch(self, stretch: Stretch) -> None:
+        if self.query is not None:
+            self.query.awaitTermination()
+        else:
+            self._run_over_tables(stretch)
+        self.books.mark(stretch, verified=True)
+        self.query = None
+        self.books.settle()
+        self.condition.state = "waiting"
+
+    def _run_over_tables(self, stretch: Stretch) -> None:
+        inputs = {t.name: {0: tables.read_paths(self.engine.table_uri(t)).version} for t in self.pipeline.tables.values()}
+        frame = engines.transformed(self.engine, self.pipeline, {})
+        target = self.pipeline.target
+        if isinstance(target, Table):
+            written = tables.overwrite(target, self.engine.table_uri(target), frame).rows
+        else:
+            schema_id = self._target_schema()
+            assert schema_id is not None
+            output = records(frame, self.pipeline, target, schema_id=schema_id, stretch=stretch.number)
+            written = output.count()
+            (
+                output.write.format("kafka")
+                .options(**kafka_options(self.engine.connection))
+                .option("topic", target.name)
+                .save()
+            )
+        last = self.books.ledger.recent[-1].id if self.books.ledger.recent else -1
+        batch = Batch(
+            id=last + 1,
+            timestamp_ms=int(time.time() * 1000),
+            starts={},
+            ends=inputs,
+            records=sum(tables.read_paths(self.engine.table_uri(t)).rows for t in self.pipeline.tables.values()),
+            written=written,
+        )
+        self.books.add(batch)
+
+    def _write_table(self, frame: DataFrame, batch_id: int) -> None:
+        target = self.pipeline.target
+        assert isinstance(target, Table)
+        with self._gate.batch():
+            query_id = self.books.ledger.checkpoint.query_id()
+            # A checkpoint that is born anew counts its batches from 0 again: it is another writer.
+            writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
+            tables.append(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+
+    def _read_versions(self) -> dict[str, Versions]:
+        return {
+            topic.name: Versions(
+                writers={id_: schema.text for id_, schema in self._registry.versions(topic.subject).items()},
+                refused=frozenset(self._refused),
+            )
+            for topic in self.pipeline.topics.values()
+        }
+
+    def _target_schema(self) -> int | None:
+        target = self.pipeline.target
+        return self._registry.register(target) if isinstance(target, Topic) else None
+
+    def _written(self) -> int:
+        target = self.pipeline.target
+        if not isinstance(target, Topic):
+            return 0
+        return sum(self.engine.admin.end_offsets([target.name]).values())
+
+    def _holds_its_slots(self, run_id: str) -> bool:
+        """Whether all of the query's tasks run: a real-time query computes only then."""
+        tracker: Any = self.engine.spark.sparkContext.statusTracker()
+        for job in tracker.getJobIdsForGroup(run_id):
+            info = tracker.getJobInfo(job)
+            stages = [tracker.getStageInfo(stage) for stage in (info.stageIds if info else ())]
+            if stages and all(stage and stage.numActiveTasks == stage.numTasks for stage in stages):
+                return True
+        return False
+
+    def _failure(self, query: StreamingQuery) -> GearshiftError | None:
+        error: StreamingQueryException | None = query.exception()
+        return self.explain(error) if error is not None else None
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost sentence of Spark's nested causes."""
+    text = str(error)
+    inner = re.search(r"\[USER_RAISED_EXCEPTION\] ([^\n]+)", text)
+    if inner:
+        return inner[1]
+    causes = re.findall(r"(?:Caused by|executor \w+\)): [\w.$]+(?:Exception|Error): ([^\n]+)", text)
+    return causes[-1] if causes else first_line(error)
+
+
+Step = Callable[[str, str], None]
+"""Called at each step of a shift with its name and what there is to say."""
+
+
+def seconds_until(instant: datetime | None) -> timedelta:
+    """How long until an instant; nothing if it is past or unknown."""
+    return max(timedelta(0), instant - datetime.now(UTC)) if instant else timedelta(0)

@@ -1,0 +1,140 @@
+"""What a pipeline needs in order to run, and how its query is built and started in a gear."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from gearshift.connection import Connection
+from gearshift.definitions import Graph, Pipeline, Table, Topic
+from gearshift.errors import DefinitionError
+from gearshift.freshness import Gear
+from gearshift.pipelines import planning, reading, writing
+from gearshift.pipelines.user_code import calling
+from gearshift.settings import Settings
+from gearshift.tables import load
+from gearshift.topics import Admin
+
+OnBatch = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Spark, the cluster and the settings, for all pipelines of an app."""
+
+    spark: SparkSession
+    connection: Connection
+    settings: Settings
+    graph: Graph
+    admin: Admin
+
+    def folder_of(self, pipeline: Pipeline) -> str:
+        """The URI of a pipeline's ledger and checkpoint."""
+        return f"{self.settings.checkpoints_uri}/{self.graph.app}/{pipeline.name}"
+
+    def table_uri(self, table: Table) -> str:
+        """The URI of a table."""
+        return f"{self.settings.warehouse_uri}/{table.name}"
+
+    def query_name(self, pipeline: Pipeline) -> str:
+        """The name Spark and Kafka's tools know a pipeline by."""
+        return f"{self.graph.app}.{pipeline.name}"
+
+
+Versions = Mapping[str, reading.Versions]
+"""The schema versions of each source topic, by topic name."""
+
+
+def transformed(engine: Engine, pipeline: Pipeline, versions: Versions) -> DataFrame:
+    """The user's transform applied to the pipeline's sources."""
+    frames: dict[str, DataFrame] = {}
+    for name, source in pipeline.sources.items():
+        if isinstance(source, Topic):
+            raw = reading.read_stream(engine.spark, engine.connection, source)
+            frames[name] = reading.rows(raw, source, versions[source.name], name=name)
+        else:
+            frames[name] = load(engine.spark, engine.table_uri(source))
+    return apply(pipeline, frames)
+
+
+def apply(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Call the user's function on frames by parameter name."""
+    with calling(pipeline):
+        result: Any = pipeline.transform(**frames)
+    if not isinstance(result, DataFrame):
+        where = pipeline.defined_at
+        raise DefinitionError(
+            f"the transform returned {type(result).__name__}, not a DataFrame",
+            hint="return the frame",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        )
+    return result
+
+
+def start(
+    engine: Engine,
+    pipeline: Pipeline,
+    gear: Gear,
+    *,
+    versions: Versions,
+    stretch: int,
+    schema_id: int | None,
+    on_batch: OnBatch,
+) -> StreamingQuery:
+    """Start the pipeline's query in a gear, on its one checkpoint."""
+    frame = transformed(engine, pipeline, versions)
+    if isinstance(pipeline.target, Topic):
+        assert schema_id is not None
+        output = writing.records(frame, pipeline, pipeline.target, schema_id=schema_id, stretch=stretch)
+        writer = (
+            output.writeStream.format("kafka")
+            .options(**reading.kafka_options(engine.connection))
+            .option("topic", pipeline.target.name)
+            .option("kafka.linger.ms", "0" if gear is Gear.REAL_TIME else "5")
+            .outputMode(planning.output_mode(engine.spark, frame, pipeline))
+        )
+    else:
+        writer = frame.writeStream.foreachBatch(on_batch).outputMode("append")
+    writer = writer.option("checkpointLocation", f"{engine.folder_of(pipeline)}/spark")
+    writer = writer.queryName(engine.query_name(pipeline))
+    if gear is Gear.REAL_TIME:
+        interval = engine.settings.checkpoint_interval
+        return writer.trigger(realTime=f"{int(interval.total_seconds() * 1000)} milliseconds").start()
+    if gear is Gear.NEAR_REAL_TIME:
+        return writer.trigger(processingTime=f"{int(pipeline.trigger.total_seconds() * 1000)} milliseconds").start()
+    return writer.trigger(availableNow=True).start()
+
+
+@dataclass(slots=True)
+class Gate:
+    """Lets a query be stopped between the batches of its Python sink.
+
+    Spark interrupts a batch that is inside a Python call with a dump of its threads; so whoever
+    stops the query holds the gate, and a batch that comes to a closed gate gives up by itself.
+    """
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: bool = False
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Hold the gate for the time of one batch."""
+        with self._lock:
+            if self._closed:
+                raise InterruptedError("the query is stopping")
+            yield
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Wait for the batch under way, then keep the gate shut."""
+        with self._lock:
+            self._closed = True
+            yield

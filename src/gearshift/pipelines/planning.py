@@ -1,0 +1,168 @@
+"""What Spark would do with a frame, found by planning it: its operators, and the line that brought each in."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from gearshift.definitions import Location, Pipeline, Topic
+
+_ALIASES = {"ShuffleExchangeExec": "Exchange", "BroadcastExchangeExec": "BroadcastExchange"}
+_SOURCE = "StreamingRelation"
+_AGGREGATES = frozenset({"HashAggregate", "ObjectHashAggregate", "SortAggregate"})
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A frame that one line of the user's code made."""
+
+    frame: DataFrame
+    at: Location
+
+
+def streaming_operators(spark: SparkSession, frame: DataFrame) -> list[str]:
+    """The operators between the streams and the result; the static sides of joins are not among them."""
+    nodes = _tree(_explain(spark, frame))
+    return [
+        name
+        for index, (_, name) in enumerate(nodes)
+        if name != _SOURCE and _has_stream_below(nodes, index) and not _sorts_for_aggregate(nodes, index)
+    ]
+
+
+def real_time_operators(spark: SparkSession) -> frozenset[str]:
+    """The operators Spark allows in real-time, from Spark's own list."""
+    package: Any = _jvm(spark).org.apache.spark.sql.execution.streaming.runtime
+    module = _module(package, "RealTimeModeAllowlist$")
+    field = module.getClass().getDeclaredField("allowedOperators")
+    field.setAccessible(True)
+    names: list[str] = field.get(module).mkString(",").split(",")
+    simple = (name.rsplit(".", 1)[-1].removesuffix("$") for name in names)
+    allowed = frozenset(_ALIASES.get(name, name.removesuffix("Exec")) for name in simple)
+    # Planned for real-time, every kind of aggregation becomes this one operator.
+    return allowed | _AGGREGATES if "StatefulStreamlineAggregate" in allowed else allowed
+
+
+def output_mode(spark: SparkSession, frame: DataFrame, pipeline: Pipeline) -> str:
+    """The output mode of a pipeline, the same in every gear.
+
+    Topics take updates, the only mode real-time has. What Spark refuses to run so (a join of two
+    streams) can never run in real-time, and is appended. A table takes only rows that are final.
+    """
+    if isinstance(pipeline.target, Topic) and refusal(spark, frame, "update") is None:
+        return "update"
+    return "append"
+
+
+def refusal(spark: SparkSession, frame: DataFrame, mode: str, *, real_time: bool = False) -> str | None:
+    """Why Spark would not start this frame as a stream, in its words; None if it would."""
+    package: Any = _jvm(spark).org.apache.spark.sql.catalyst.analysis
+    checker = _module(package, "UnsupportedOperationChecker$")
+    modes: Any = _jvm(spark).org.apache.spark.sql.streaming.OutputMode
+    plan = _java(frame).queryExecution().analyzed()
+    chosen = modes.Update() if mode == "update" else modes.Append()
+    try:
+        if real_time:
+            checker.checkAdditionalRealTimeModeConstraints(plan, chosen)
+        else:
+            checker.checkForStreaming(plan, chosen)
+    except (AnalysisException, Py4JJavaError) as error:
+        return _sentence(error)
+    return None
+
+
+def trace(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> tuple[Any, list[Made]]:
+    """Call a pipeline's transform and note every frame its lines make, in order."""
+    made: list[Made] = []
+    home = Path(pipeline.transform.__code__.co_filename).parent
+
+    def note(frame: Any, event: str, result: Any) -> None:
+        if event != "return" or not isinstance(result, DataFrame):
+            return
+        caller = frame.f_back
+        if caller is not None and Path(caller.f_code.co_filename).parent == home:
+            made.append(Made(result, Location(_short(caller.f_code.co_filename), caller.f_lineno)))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        return pipeline.transform(**frames), made
+    finally:
+        sys.setprofile(before)
+
+
+def blame(made: list[Made], is_guilty: Callable[[DataFrame], bool]) -> Location | None:
+    """The line that made the first guilty frame."""
+    return next((entry.at for entry in made if is_guilty(entry.frame)), None)
+
+
+def shuffles(spark: SparkSession, frame: DataFrame) -> int:
+    """How many times the frame is shuffled: each holds tasks of its own in real-time."""
+    return sum(name == "Exchange" for name in streaming_operators(spark, frame))
+
+
+def _explain(spark: SparkSession, frame: DataFrame) -> str:
+    return _jvm(spark).PythonSQLUtils.explainString(_java(frame).queryExecution(), "simple")
+
+
+def _tree(text: str) -> list[tuple[int, str]]:
+    """(depth, operator) of every line of a plan.
+
+    >>> _tree("== Physical Plan ==\\n*(1) Project [k#1]\\n+- Filter x\\n   +- StreamingRelation kafka")
+    [(0, 'Project'), (1, 'Filter'), (2, 'StreamingRelation')]
+    """
+    nodes: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("=="):
+            continue
+        match = re.match(r"^([ :]*(?:\+- |:- )?)(?:\*\(\d+\) |\* )?([A-Z]\w*)", line)
+        if match:
+            nodes.append((len(match[1]) // 3, match[2]))
+    return nodes
+
+
+def _has_stream_below(nodes: list[tuple[int, str]], index: int) -> bool:
+    depth = nodes[index][0]
+    for below, name in nodes[index + 1 :]:
+        if below <= depth:
+            return False
+        if name == _SOURCE:
+            return True
+    return False
+
+
+def _sorts_for_aggregate(nodes: list[tuple[int, str]], index: int) -> bool:
+    return nodes[index][1] == "Sort" and index > 0 and nodes[index - 1][1] == "SortAggregate"
+
+
+def _sentence(error: Exception) -> str:
+    text = str(getattr(error, "java_exception", None) or error)
+    text = re.sub(r"^[\w.]+Exception: ", "", text)
+    return text.split(";\n")[0].split("\n")[0].split(" SQLSTATE:")[0]
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm  # pyright: ignore[reportPrivateUsage]
+
+
+def _java(frame: DataFrame) -> Any:
+    return frame._jdf  # pyright: ignore[reportPrivateUsage]
+
+
+def _module(package: Any, name: str) -> Any:
+    return getattr(getattr(package, name), "MODULE$")
+
+
+def _short(file: str) -> str:
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file

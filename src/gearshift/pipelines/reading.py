@@ -1,0 +1,173 @@
+"""From a topic's bytes to typed rows: one projection that every gear runs, and that sets aside what it cannot decode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import StringType, StructField, StructType
+
+from gearshift.connection import Connection
+from gearshift.definitions import Topic
+from gearshift.pipelines.checkpoint import Offsets
+from gearshift.schemas import avro_schema, spark_schema
+from gearshift.schemas.wire import head
+from gearshift.topics import for_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VALUE = "_value"
+CORRUPT = "_corrupt"
+AGE = "_age"
+UNKNOWN_SCHEMA = "GEARSHIFT_UNKNOWN_SCHEMA_ID"
+_REGISTERED_SOON = 100_000  # ids a registry may give out while a query runs; beyond them an id is noise
+_LATENCY_SAMPLE = 16  # one record in so many tells its age; all of them would cost more than they tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """The schemas a topic's records were written with, by registry id.
+
+    `refused` holds ids that were met and that the registry does not know.
+    """
+
+    writers: Mapping[int, str]
+    refused: frozenset[int] = frozenset()
+
+
+def row_type(topic: Topic) -> StructType:
+    """The Spark type of a topic's values."""
+    return StructType.fromJson(spark_schema(topic.value))
+
+
+def kafka_options(connection: Connection) -> dict[str, str]:
+    """How Spark's Kafka connector reaches the cluster."""
+    return {
+        "kafka.bootstrap.servers": connection.bootstrap_servers,
+        **{f"kafka.{name}": value for name, value in for_java(connection.kafka).items()},
+    }
+
+
+def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> DataFrame:
+    """The topic as an endless frame of raw records."""
+    return (
+        spark.readStream.format("kafka")
+        .options(**kafka_options(connection))
+        .option("subscribe", topic.name)
+        .option("startingOffsets", "earliest")
+        .option("kafka.fetch.max.wait.ms", "20")
+        .load()
+    )
+
+
+def read_range(
+    spark: SparkSession, connection: Connection, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> DataFrame:
+    """The records of a topic between offsets, headers too."""
+    bounds = [{topic: {str(p): bound[p] for p in ends}} for bound in (starts, ends)]
+    return (
+        spark.read.format("kafka")
+        .options(**kafka_options(connection))
+        .option("subscribe", topic)
+        .option("startingOffsets", json.dumps(bounds[0]))
+        .option("endingOffsets", json.dumps(bounds[1]))
+        .option("includeHeaders", "true")
+        .load()
+    )
+
+
+def decode(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
+    """Add the decoded value and whether it is corrupt to a topic's raw records."""
+    decoded = _from_avro(topic, versions) if topic.format == "avro" else _from_json(topic, versions)
+    with_value = raw.withColumn(VALUE, decoded)
+    corrupt = F.col(VALUE).isNull()
+    if topic.format == "json":
+        for field in row_type(topic).fields:
+            if not field.nullable:
+                corrupt = corrupt | F.col(VALUE)[field.name].isNull()
+        corrupt = corrupt | F.col(VALUE)[CORRUPT].isNotNull()
+    return with_value.withColumn(CORRUPT, corrupt)
+
+
+def rows(raw: DataFrame, topic: Topic, versions: Versions, *, name: str) -> DataFrame:
+    """The typed rows of a topic; what cannot be decoded is counted under `decode_NAME` and left out.
+
+    The counts come with each batch's progress, so that a healthy stream is read once and only the
+    ranges that hold a corrupt record are read again to set it aside.
+    """
+    counted = decode(raw, topic, versions).withColumn(AGE, _age()).observe(
+        f"decode_{name}",
+        F.count_if(CORRUPT).alias("corrupt"),
+        F.min(F.when(F.col(CORRUPT), F.col("offset"))).alias("first"),
+        F.max(F.when(F.col(CORRUPT), F.col("offset"))).alias("last"),
+        F.percentile_approx(AGE, [0.5, 0.99], 200).alias("age"),
+    )
+    good = counted.where(~F.col(CORRUPT))
+    return good.select(*(F.col(VALUE)[field.name].alias(field.name) for field in row_type(topic).fields))
+
+
+def offsets_of(progress_source: Mapping[str, str | None], which: str) -> Offsets | None:
+    """A source's offsets in a progress report, which has them as text or as an object."""
+    from gearshift.pipelines.checkpoint import parse_offsets
+
+    found = progress_source.get(which)
+    if not found:
+        return None
+    return parse_offsets(found if isinstance(found, str) else json.dumps(found))
+
+
+def _age() -> Column:
+    """Milliseconds from a record's Kafka timestamp until now; `now()` stands still for a whole batch, the JVM's clock does not."""
+    now = F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
+    return F.when(F.col("offset") % _LATENCY_SAMPLE == 0, now - F.unix_millis("timestamp"))
+
+
+def _from_avro(topic: Topic, versions: Versions) -> Column:
+    reader = json.dumps(avro_schema(topic.value))
+    payload = F.expr("substring(value, 6)")
+    chosen: Column | None = None
+    for id_, writer in versions.writers.items():
+        decoded = from_avro(payload, writer, {"avroSchema": reader, "mode": "PERMISSIVE"})
+        chosen = _when(chosen, _starts_with([id_]), decoded)
+    return _otherwise(chosen, from_avro(F.lit(None).cast("binary"), reader), versions)
+
+
+def _from_json(topic: Topic, versions: Versions) -> Column:
+    schema = StructType([*row_type(topic).fields, StructField(CORRUPT, StringType())])
+    for field in schema.fields:
+        field.nullable = True
+    text = F.expr("decode(substring(value, 6), 'UTF-8')")
+    decoded = F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
+    chosen = _when(None, _starts_with(versions.writers), decoded) if versions.writers else None
+    return _otherwise(chosen, F.from_json(F.lit(None).cast("string"), schema), versions)
+
+
+def _starts_with(ids: Iterable[int]) -> Column:
+    return F.expr("substring(value, 1, 5)").isin([F.lit(head(id_)) for id_ in ids])
+
+
+def _when(chosen: Column | None, condition: Column, value: Column) -> Column:
+    return F.when(condition, value) if chosen is None else chosen.when(condition, value)
+
+
+def _otherwise(chosen: Column | None, nothing: Column, versions: Versions) -> Column:
+    """A schema registered while the query runs must not make dead letters: the query stops and starts with it.
+
+    Registries count ids upwards, so only an id a little above the highest known can be such a one.
+    """
+    highest = max((*versions.writers, *versions.refused), default=0)
+    id_ = F.expr("cast(conv(hex(substring(value, 2, 4)), 16, 10) as bigint)")
+    may_be_new = (
+        F.expr("substring(value, 1, 1) = X'00'")
+        & (F.expr("length(value)") > 5)
+        & id_.between(highest + 1, highest + _REGISTERED_SOON)
+    )
+    unknown = F.raise_error(F.concat(F.lit(f"{UNKNOWN_SCHEMA}="), id_.cast("string"), F.lit(";")))
+    stopped = F.when(unknown.isNotNull(), nothing)
+    return _when(chosen, may_be_new, stopped).otherwise(nothing)

@@ -1,0 +1,133 @@
+"""The Spark session all pipelines of an app share."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from gearshift.definitions import Graph, Pipeline, Table
+from gearshift.errors import SettingsError
+from gearshift.settings import Settings
+
+SHUFFLE_PARTITIONS = 2
+SPARE_SLOTS = 4  # for the batches that run beside real-time queries: dead letters, tables, calendars
+_LARGEST_VALUE = 64 * 1024 * 1024  # no Kafka record is larger; a corrupt length must not make Avro allocate gigabytes
+
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{kind}.maxLength={_LARGEST_VALUE}" for kind in ("string", "bytes", "collectionItems")
+)
+
+# A checkpoint is born with these or it can never run in real time; Spark has no way to convert one.
+EVERY_GEAR = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
+
+_DEFAULTS = {
+    **EVERY_GEAR,
+    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    "spark.sql.session.timeZone": "UTC",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
+    # A batch that is reported is committed: a shift can stop right then, and a crash replays one batch at the most.
+    "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    "spark.ui.liveUpdate.period": "0",  # so that a started task is seen at once, not at the next event
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": _AVRO_LIMITS,
+    "spark.executor.extraJavaOptions": _AVRO_LIMITS,
+}
+
+
+def slots_needed(partitions: Iterable[int], *, shuffles: bool) -> int:
+    """How many tasks a real-time query holds for as long as it runs.
+
+    >>> slots_needed([3], shuffles=True)
+    5
+    """
+    return sum(partitions) + (SHUFFLE_PARTITIONS if shuffles else 0)
+
+
+def default_master(graph: Graph) -> str:
+    """`local[N]` with room for every pipeline that could run in real time, beside the spare slots.
+
+    More slots than cores are right here: a real-time task mostly waits for records.
+    """
+
+    def most(pipeline: Pipeline) -> int:
+        if pipeline.tables or isinstance(pipeline.target, Table):
+            return 0
+        return slots_needed((topic.partitions for topic in pipeline.topics.values()), shuffles=True)
+
+    return f"local[{max(4, sum(most(pipeline) for pipeline in graph.pipelines.values())) + SPARE_SLOTS}]"
+
+
+def open_session(graph: Graph, settings: Settings, jars: Iterable[Path], *, log_file: Path | None = None) -> SparkSession:
+    """Start Spark, quietly and on loopback, with what every gear needs."""
+    master = settings.spark_master or default_master(graph)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _refuse_breaking(settings)
+    configuration = {**_DEFAULTS, "spark.jars": ",".join(str(jar) for jar in jars), **settings.spark}
+    if log_file is not None:
+        options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
+        key = "spark.driver.extraJavaOptions"
+        configuration[key] = f"{configuration[key]} {options}"
+        _launch(configuration, log_file)
+    builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
+    for name, value in configuration.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _launch(configuration: dict[str, str], log_file: Path) -> None:
+    """Start Spark's Java process, once a Python process, with what it says beside its log in that file too."""
+    if SparkContext._gateway is not None:  # pyright: ignore[reportPrivateUsage]
+        return
+    with log_file.open("a") as said:
+        # In a session of its own: a signal to our process group is for us, and Java ends when its input closes.
+        how = {"stdout": said, "stderr": said, "start_new_session": True}
+        gateway = launch_gateway(SparkConf().setAll(list(configuration.items())), how)
+    SparkContext._ensure_initialized(gateway=gateway)  # pyright: ignore[reportPrivateUsage]
+
+
+def _refuse_breaking(settings: Settings) -> None:
+    for name, value in EVERY_GEAR.items():
+        if settings.spark.get(name, value) != value:
+            raise SettingsError(
+                f"spark.{name.removeprefix('spark.')} cannot be {settings.spark[name]}",
+                hint=f"take it out: every gear needs {value}",
+            )
+
+
+def _log_configuration(log_file: Path) -> Path:
+    """Spark's log goes to a file: the terminal is for what the user asked."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    path = log_file.with_suffix(".log4j2.properties")
+    path.write_text(
+        "rootLogger.level = warn\n"
+        "rootLogger.appenderRef.file.ref = file\n"
+        "appender.file.type = File\n"
+        "appender.file.name = file\n"
+        f"appender.file.fileName = {log_file}\n"
+        "appender.file.layout.type = PatternLayout\n"
+        "appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def total_slots(spark: SparkSession) -> int:
+    """How many tasks can run at once: of `local[N]` the N, of a cluster the cores of its executors."""
+    local = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", spark.sparkContext.master)
+    return int(local[1]) if local else spark.sparkContext.defaultParallelism

@@ -1,0 +1,97 @@
+"""The shift: one live pipeline from one gear to another, on one checkpoint.
+
+check → boundary → stop → start → verify → done, or rollback. Every step leaves a state from which
+`gearshift run` goes on: the checkpoint is Spark's, and the ledger says what ran before each start.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gearshift.errors import GearshiftError, ShiftError
+from gearshift.freshness import Gear
+from gearshift.pipelines.checks import Checker
+from gearshift.pipelines.driver import Driver, Step, seconds_until
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shifted:
+    """What a shift did."""
+
+    pipeline: str
+    before: Gear
+    after: Gear
+    waited: float
+    pause: float
+    replayed: int
+
+
+def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on_step: Step) -> Shifted:
+    """Bring a running pipeline into a gear, or leave it in the one it has."""
+    pipeline = driver.pipeline
+    on_step("check", f"can {pipeline.name} run in {gear}?")
+    checker.require(driver, gear)
+    with driver.lock:
+        before = driver.gear
+        if gear is before and gear is not Gear.BATCH:
+            on_step("done", f"{pipeline.name} runs in {gear} already")
+            return Shifted(pipeline=pipeline.name, before=before, after=gear, waited=0, pause=0, replayed=0)
+        asked = time.monotonic()
+        if not now:
+            _wait_for_boundary(driver, on_step)
+        stopped = time.monotonic()
+        on_step("stop", f"stopping {before}")
+        driver.halt()
+        try:
+            _run(driver, gear, f"shift from {before}", stopped, on_step)
+        except GearshiftError as error:
+            on_step("rollback", f"{gear} failed: {error}; going back to {before}")
+            driver.halt(str(error))
+            _run(driver, before, f"rollback: {error.what}", stopped, on_step)
+            raise ShiftError(
+                f"{gear} did not work, {before} runs again: {error.what}",
+                hint=error.hint,
+                pipeline=pipeline.name,
+                file=error.file,
+                line=error.line,
+            ) from error
+        pause = time.monotonic() - stopped
+        replayed = driver.books.count_replays()
+    on_step("done", f"{pipeline.name} runs in {gear}")
+    return Shifted(
+        pipeline=pipeline.name,
+        before=before,
+        after=gear,
+        waited=stopped - asked,
+        pause=pause,
+        replayed=replayed,
+    )
+
+
+def _run(driver: Driver, gear: Gear, why: str, stopped: float, on_step: Step) -> None:
+    on_step("start", f"starting {gear}")
+    stretch = driver.start(gear, why)
+    on_step("verify", "waiting for progress")
+    driver.verify(stretch)
+    driver.books.mark(stretch, pause=time.monotonic() - stopped, verified=True)
+
+
+def _wait_for_boundary(driver: Driver, on_step: Step) -> None:
+    """Let the batch under way end: what it has written is then committed, and nothing is written twice."""
+    query = driver.query
+    if query is None or not query.isActive:
+        return
+    wait = seconds_until(driver.boundary())
+    on_step("boundary", f"the batch under way ends in {wait.total_seconds():.0f} s" if wait else "at the end of the batch")
+    run_id = str(query.runId)
+    latest = driver.condition.progress
+    last = latest.batch_id if latest is not None and latest.run_id == run_id else -1
+    longest = wait + timedelta(seconds=60)
+    if driver.gear is Gear.NEAR_REAL_TIME and not query.status["isTriggerActive"]:
+        return
+    driver.wait_for_progress(run_id, time.monotonic() + longest.total_seconds(), after=last)

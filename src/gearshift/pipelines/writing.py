@@ -1,0 +1,96 @@
+"""From a transform's rows to a topic's records, each stamped with the stretch and batch that wrote it."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import to_avro
+from pyspark.sql.types import DataType, StructType
+
+from gearshift.definitions import Pipeline, Topic
+from gearshift.errors import CheckError
+from gearshift.pipelines.reading import row_type
+from gearshift.pipelines.replays import STAMP
+from gearshift.schemas import avro_schema
+from gearshift.schemas.wire import head
+
+NULL_FIELD = "GEARSHIFT_NULL_FIELD"
+
+
+def records(frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: int, stretch: int) -> DataFrame:
+    """The frame as Kafka records: key, value in the registry's wire format, and the stamp."""
+    shaped = [_fit(frame, field.name, pipeline, topic) for field in row_type(topic).fields]
+    value = F.struct(*shaped)
+    if topic.format == "avro":
+        payload = to_avro(value, json.dumps(avro_schema(topic.value)))
+    else:
+        payload = F.encode(F.to_json(value, {"ignoreNullFields": "false"}), "UTF-8")
+    columns = [
+        F.concat(F.lit(head(schema_id)), payload).alias("value"),
+        _stamp(pipeline, stretch).alias("headers"),
+    ]
+    if topic.key is not None:
+        columns.insert(0, F.col(topic.key).cast("string").alias("key"))
+    return frame.select(*columns)
+
+
+def check_columns(schema: StructType, pipeline: Pipeline, topic: Topic) -> None:
+    """Refuse a transform whose columns are not the fields of the topic's value type."""
+    wanted = {field.name: field for field in row_type(topic).fields}
+    given = {field.name: field for field in schema.fields}
+    name = topic.value.__name__
+    for column in given:
+        if column not in wanted:
+            raise _misfit(f"column {column} is no field of {name}", f"drop it, or add it to {name}", pipeline, topic)
+    for column, field in wanted.items():
+        if column not in given:
+            if field.nullable:
+                continue
+            raise _misfit(f"column {column}, a field of {name}, is missing", f"select it, or make it Optional in {name}", pipeline, topic)
+        if not _same_kind(given[column].dataType, field.dataType):
+            have, want = given[column].dataType.simpleString(), field.dataType.simpleString()
+            raise _misfit(
+                f"column {column} is {have} but {name}.{column} is {want}", f"cast it to {want}", pipeline, topic
+            )
+
+
+def _fit(frame: DataFrame, column: str, pipeline: Pipeline, topic: Topic) -> Column:
+    field = row_type(topic)[column]
+    if column not in frame.columns:
+        return F.lit(None).cast(field.dataType).alias(column)
+    value = F.col(column).cast(field.dataType)
+    if not field.nullable and frame.schema[column].nullable:
+        message = f"{NULL_FIELD}={pipeline.name}.{column};"
+        value = F.coalesce(value, F.raise_error(F.lit(message)).cast(field.dataType))
+    return value.alias(column)
+
+
+def _stamp(pipeline: Pipeline, stretch: int) -> Column:
+    """`PIPELINE/STRETCH/BATCH TIME`, a constant of the batch.
+
+    Spark keeps the batch's time in its offset log, also when it runs the batch again; so a record
+    whose time no committed batch of its stretch has was written by an attempt that did not count.
+    """
+    time = F.unix_millis(F.current_timestamp()).cast("string")
+    text = F.concat(F.lit(f"{pipeline.name}/{stretch}/"), time)
+    return F.array(F.struct(F.lit(STAMP).alias("key"), F.encode(text, "UTF-8").alias("value")))
+
+
+def _same_kind(given: DataType, wanted: DataType) -> bool:
+    """Whether a cast keeps the value: integers into integers, decimals into decimals, nothing else."""
+    if given.typeName() == wanted.typeName() or given.typeName() == "void":
+        return True
+    whole = {"byte", "short", "integer", "long"}
+    fractions = {"float", "double"}
+    if wanted.typeName() in whole:
+        return given.typeName() in whole
+    if wanted.typeName() in fractions:
+        return given.typeName() in whole | fractions
+    return wanted.typeName() == "decimal" and given.typeName() in whole
+
+
+def _misfit(what: str, hint: str, pipeline: Pipeline, topic: Topic) -> CheckError:
+    where = pipeline.defined_at
+    return CheckError(what, hint=hint, pipeline=pipeline.name, topic=topic.name, file=where.file, line=where.line)

@@ -1,0 +1,48 @@
+"""One stack for the whole session: every test has its own topics, folders and apps on it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gearshift import stack as local
+from gearshift.connection import Connection
+from gearshift.settings import Settings, load
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
+    """Kafka and the registry, started once."""
+    settings = load({"home": tmp_path_factory.mktemp("stack")}, environ={})
+    with local.up(settings) as running:
+        yield running
+
+
+@pytest.fixture
+def connection(stack: local.Stack) -> Connection:
+    """How clients reach the session's stack."""
+    return stack.connection
+
+
+@pytest.fixture
+def settings(stack: local.Stack, tmp_path: Path) -> Settings:
+    """Settings of a new user in an empty folder, on the session's stack, with the shortest checkpoint interval."""
+    return load(
+        {
+            "home": tmp_path / "home",
+            "bootstrap_servers": stack.bootstrap_servers,
+            "registry_url": stack.registry_url,
+            "checkpoint_interval": "5 seconds",
+        },
+        folder=tmp_path,
+        environ={},
+    )
+
+
+@pytest.fixture
+def unique() -> str:
+    """A name nobody else uses."""
+    return f"t{uuid.uuid4().hex[:8]}"

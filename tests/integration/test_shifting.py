@@ -1,0 +1,85 @@
+"""A live pipeline goes through all gears while records flow, and nothing is lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import gearshift as gs
+from gearshift.freshness import Gear
+from gearshift.pipelines.ledger import count_between
+from gearshift.runner.runner import Runner
+from gearshift.settings import Settings
+from tests.flow import Count, Event, Flow, highest_counts, seen_twice, values
+from tests.support import eventually
+
+BATCH, NEAR, REAL = Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME
+
+
+def app_of_two(unique: str) -> tuple[gs.App, gs.Topic, gs.Topic, gs.Topic]:
+    """A stateless pipeline and a stateful one over the same topic."""
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key", partitions=3)
+    copies = app.topic(f"{unique}-copies", value=Event, key="key", partitions=3)
+    counts = app.topic(f"{unique}-counts", value=Count, key="key", partitions=3)
+
+    @app.pipeline(source=events, to=copies, gear="batch")
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    @app.pipeline(source=events, to=counts, gear="batch")
+    def count(events: DataFrame) -> DataFrame:
+        return events.groupBy("key").agg(F.count("*").alias("count"))
+
+    return app, events, copies, counts
+
+
+def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str, settings: Settings) -> None:
+    app, events, copies, counts = app_of_two(unique)
+    with Runner(app, settings) as runner:
+        connection = runner.engine.connection
+        shifts = []
+        with Flow(connection, events, rate=500) as flow:
+            eventually(lambda: flow.sent > 1000, within=timedelta(seconds=20))
+            for gear in (NEAR, REAL, NEAR, BATCH, REAL):
+                for name in ("copy", "count"):
+                    shifts.append(runner.shift(name, gear))
+                target = flow.sent
+                eventually(lambda target=target: flow.sent > target + 1500, within=timedelta(seconds=20))
+        for name in ("copy", "count"):
+            shifts.append(runner.shift(name, BATCH))
+        ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
+
+        copied = values(connection, copies)
+        assert {event.n for event in copied} == set(range(flow.sent))
+        assert ledgers["copy"].replayed == seen_twice(copied)
+        counted = highest_counts(values(connection, counts))
+        assert sum(counted.values()) == flow.sent
+        for ledger in ledgers.values():
+            assert ledger.gap == 0
+            assert [stretch.gear for stretch in ledger.stretches] == [BATCH, NEAR, REAL, NEAR, BATCH, REAL, BATCH]
+            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+            assert count_between({}, ledger.ends) == flow.sent
+            assert all(stretch.pause is not None and stretch.pause < 5 for stretch in ledger.stretches[1:])
+        assert all(done.pause < 5 for done in shifts), [done.pause for done in shifts]
+
+
+def test_a_shift_that_does_not_wait_counts_what_it_replays(unique: str, settings: Settings) -> None:
+    app, events, copies, _ = app_of_two(unique)
+    with Runner(app, settings) as runner:
+        connection = runner.engine.connection
+        with Flow(connection, events, rate=500) as flow:
+            runner.shift("copy", REAL)
+            written = sum(runner.engine.admin.end_offsets([copies.name]).values())
+            eventually(
+                lambda: sum(runner.engine.admin.end_offsets([copies.name]).values()) > written + 500,
+                within=timedelta(seconds=20),
+            )
+            done = runner.shift("copy", NEAR, now=True)
+        runner.shift("copy", BATCH)
+        copied = values(connection, copies)
+        assert {event.n for event in copied} == set(range(flow.sent))
+        assert seen_twice(copied) == runner.drivers["copy"].books.ledger.replayed
+        assert done.replayed > 0
