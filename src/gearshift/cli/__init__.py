@@ -1,0 +1,54 @@
+"""The command line. Each verb imports what it needs when it runs, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from gearshift.cli import inspecting, running, stack
+from gearshift.cli.output import explain
+from gearshift.errors import GearshiftError
+
+app = typer.Typer(
+    name="gearshift",
+    help="Data pipelines written once in PySpark that run over Kafka in three gears and shift between them live.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def options(
+    log_format: Annotated[str, typer.Option(help="text or json")] = "text",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
+    profile: Annotated[str | None, typer.Option(help="The [profile.NAME] of gearshift.toml to use.")] = None,
+) -> None:
+    """Options that come before the verb."""
+    from gearshift.cli.output import set_up_logging, use_profile
+
+    if log_format not in ("text", "json"):
+        raise typer.BadParameter("must be text or json", param_hint="--log-format")
+    set_up_logging(log_format, logging.INFO if verbose else logging.WARNING)
+    use_profile(profile)
+
+
+app.command()(running.run)
+app.command()(running.check)
+app.command()(running.shift)
+app.command()(inspecting.status)
+app.command()(inspecting.ledger)
+app.command()(stack.up)
+app.command()(stack.down)
+app.command()(stack.doctor)
+
+
+def main() -> None:
+    """The entrance: an error of ours is a sentence, not a traceback."""
+    try:
+        app()
+    except GearshiftError as error:
+        sys.exit(explain(error))

@@ -1,0 +1,52 @@
+"""`gearshift status` and `ledger`: what runs and what ran, without starting Spark."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gearshift.cli.output import Output, OutputOption, print_json, read_settings
+
+
+def status(output: OutputOption = Output.TEXT) -> None:
+    """Show the stack and the running app."""
+    from gearshift import stack
+    from gearshift.errors import RunnerError
+    from gearshift.runner.control import ask
+
+    settings = read_settings()
+    found: dict[str, Any] = {"stack": stack.describe(settings), "runner": None}
+    try:
+        found["runner"] = next(iter(ask(settings.home, "GET", "/status")), None)
+    except RunnerError:
+        found["runner"] = None
+    if output is Output.JSON:
+        print_json(found)
+    else:
+        from gearshift.cli.tables import show_status
+
+        show_status(found)
+
+
+def ledger(
+    pipeline: Annotated[str | None, typer.Argument(help="One pipeline; all of them without.", show_default=False)] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show which gear ran over which offsets, and the proof: gaps, replays, pauses."""
+    from gearshift.errors import DefinitionError
+    from gearshift.pipelines.ledgers import find_ledgers
+
+    settings = read_settings()
+    ledgers = find_ledgers(settings.checkpoints_uri)
+    if pipeline is not None:
+        names = sorted({each.pipeline for each in ledgers})
+        ledgers = [each for each in ledgers if each.pipeline == pipeline]
+        if not ledgers:
+            raise DefinitionError(f"no ledger of {pipeline!r}", hint=f"there are {', '.join(names) or 'none yet'}")
+    if output is Output.JSON:
+        print_json([each.as_json() for each in ledgers])
+    else:
+        from gearshift.cli.tables import show_ledgers
+
+        show_ledgers(ledgers)

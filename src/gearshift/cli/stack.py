@@ -1,0 +1,97 @@
+"""`gearshift up`, `down` and `doctor`: the local services."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gearshift.stack import Stack
+
+
+class Output(StrEnum):
+    """How a command prints what it found."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def up(
+    brokers: Annotated[int | None, typer.Option(help="Brokers in the local Kafka: 1 or 3.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Leave the stack running in the background.")
+    ] = False,
+) -> None:
+    """Start Kafka and the schema registry, or find them running."""
+    from gearshift import settings as configuration
+    from gearshift import stack as local
+    from gearshift.stack import supervisor
+
+    settings = configuration.load({"brokers": brokers})
+    if detach:
+        _print_addresses(supervisor.detach(settings))
+        return
+    supervisor.end_on_term()
+    try:
+        with local.up(settings, progress=_say) as stack:
+            _print_addresses(stack)
+            if not stack.owned:
+                return
+            _say("Ctrl-C stops it")
+            supervisor.hold(stack, said=_say)
+    except KeyboardInterrupt:
+        _say("stopped")
+
+
+def down() -> None:
+    """Stop the local services, whoever started them."""
+    from gearshift import settings as configuration
+    from gearshift import stack as local
+
+    _say("stopped" if local.down(configuration.load()) else "nothing runs")
+
+
+def doctor(
+    output: Annotated[Output, typer.Option("--output", "-o", help="text or json")] = Output.TEXT,
+) -> None:
+    """Look for anything this machine lacks."""
+    from gearshift import settings as configuration
+    from gearshift.stack.doctor import diagnose
+
+    findings = diagnose(configuration.load())
+    if output is Output.JSON:
+        import json
+
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        _print_table([asdict(finding) for finding in findings])
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def _print_addresses(stack: Stack) -> None:
+    typer.echo(f"kafka     {stack.bootstrap_servers}\nregistry  {stack.registry_url}")
+    for service in stack.services:
+        _say(f"{service.name}: process {service.pid.number}, log {service.log}")
+    sys.stdout.flush()
+
+
+def _print_table(findings: list[dict[str, Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", "", "found", "what to do", box=box.SIMPLE)
+    for finding in findings:
+        mark = Text("ok", "green") if finding["ok"] else Text("wrong", "bold red")
+        table.add_row(mark, *(Text(finding[name]) for name in ("name", "found", "hint")))
+    Console().print(table)

@@ -1,0 +1,182 @@
+"""How people see what the commands found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from gearshift.pipelines.checkpoint import Offsets
+from gearshift.pipelines.ledger import Ledger, Stretch
+
+
+def wide_console() -> Console:
+    """A console that cuts nothing off where there is no terminal to be too narrow."""
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
+
+
+def status_table(runner: dict[str, Any]) -> RenderableType:
+    """The running pipelines and sources."""
+    pipelines = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("pipeline", "gear", "state"):
+        pipelines.add_column(column)
+    for column in ("in/s", "out/s", "lag", "p50", "p99", "records", "dead letters"):
+        pipelines.add_column(column, justify="right")
+    for entry in runner["pipelines"]:
+        state = entry["state"]
+        if entry["next_run"] and state == "waiting":
+            state = f"next run {_moment(entry['next_run'])}"
+        pipelines.add_row(
+            entry["name"],
+            entry["gear"] + (f" (declared {entry['declared']})" if entry["gear"] != entry["declared"] else ""),
+            f"[red]{state}[/]" if entry["error"] else state,
+            _number(entry["records_per_second"]),
+            _number(entry["written_per_second"]),
+            _number(entry["lag"]),
+            _milliseconds(entry["latency_p50_ms"]),
+            _milliseconds(entry["latency_p99_ms"]),
+            _number(entry["records"]),
+            _number(entry["dead_letters"]),
+        )
+    parts: list[RenderableType] = [f"[bold]{runner['app']}[/] on {runner['bootstrap_servers']}", pipelines]
+    parts += [f"[red]{entry['name']}: {escape(entry['error'])}[/]" for entry in runner["pipelines"] if entry["error"]]
+    parts += [
+        f"source {source['name']} → {source['topic']}: {source['sent']:,} sent"
+        + (f", [red]{source['error']}[/]" if source["error"] else "")
+        for source in runner["sources"]
+    ]
+    return Group(*parts)
+
+
+def show_status(found: dict[str, Any]) -> None:
+    """The stack, then the runner."""
+    console = wide_console()
+    described = found["stack"]
+    services = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("service", "state", "address", "pid", "log"):
+        services.add_column(column)
+    for service in described.get("services", []):
+        services.add_row(
+            service["name"],
+            "ready" if service["ready"] else "[red]down[/]",
+            f"127.0.0.1:{service['port']}",
+            str(service["pid"]),
+            str(service["log"]),
+        )
+    if described.get("services"):
+        console.print(services)
+    else:
+        console.print("no local services run; [bold]gearshift up[/] starts them")
+    console.print()
+    if found["runner"]:
+        console.print(status_table(found["runner"]))
+    else:
+        console.print("no app runs here; [bold]gearshift run FILE[/] starts one")
+
+
+def show_ledgers(ledgers: list[Ledger]) -> None:
+    """Every stretch, and under each pipeline its proof."""
+    console = wide_console()
+    if not ledgers:
+        console.print("nothing has run here yet")
+    for ledger in ledgers:
+        table = Table(title=f"{ledger.app}.{ledger.pipeline}", title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for column in ("#", "gear", "from", "to", "why", "offsets"):
+            table.add_column(column)
+        for column in ("records", "written", "replayed", "dead", "gap", "pause"):
+            table.add_column(column, justify="right")
+        for stretch in ledger.stretches:
+            table.add_row(*_stretch_row(stretch))
+        console.print(table)
+        for stretch in ledger.stretches:
+            if stretch.error:
+                console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
+        console.print(proof(ledger))
+        console.print()
+
+
+def proof(ledger: Ledger) -> str:
+    """One line: what the ledger proves."""
+    records = sum(stretch.records for stretch in ledger.stretches)
+    verdict = "[green]no gap[/]" if ledger.gap == 0 else f"[red]{ledger.gap} records missing or taken twice[/]"
+    pauses = [stretch.pause for stretch in ledger.stretches if stretch.pause is not None]
+    longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
+    return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}, {ledger.replayed:,} replayed{longest}"
+
+
+def show_reports(reports: list[dict[str, Any]]) -> None:
+    """Each pipeline's gears; under them why not, and what to write instead."""
+    console = wide_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("pipeline", "batch", "near-real-time", "real-time", "declared"):
+        table.add_column(column)
+    for report in reports:
+        if report["error"]:
+            table.add_row(report["pipeline"], *["[red]error[/]"] * 3, report["declared"])
+        else:
+            marks = ["[green]yes[/]" if verdict["ok"] else "[red]no[/]" for verdict in report["gears"].values()]
+            table.add_row(report["pipeline"], *marks, f"{report['declared']} ({report['freshness']})")
+    console.print(table)
+    for report in reports:
+        if report["error"]:
+            error = report["error"]
+            console.print(f"\n[bold]{report['pipeline']}[/]: {error['what']}  {error['file']}:{error['line']}", soft_wrap=True)
+            console.print(f"  try: {error['hint']}", soft_wrap=True)
+        told: set[tuple[str, str]] = set()
+        for gear, verdict in report["gears"].items():
+            for refusal in verdict["refusals"]:
+                if (refusal["what"], refusal["at"]) in told:
+                    continue
+                told.add((refusal["what"], refusal["at"]))
+                console.print(
+                    f"\n[bold]{report['pipeline']}[/] not in {gear}: {refusal['what']} ({refusal['operator']})  {refusal['at']}",
+                    soft_wrap=True,
+                )
+                console.print(f"  try: {refusal['rewrite']}", soft_wrap=True)
+
+
+def _stretch_row(stretch: Stretch) -> list[str]:
+    return [
+        str(stretch.number),
+        str(stretch.gear),
+        _moment(stretch.began.isoformat()),
+        _moment(stretch.ended.isoformat()) if stretch.ended else "now",
+        stretch.why,
+        _ranges(stretch.starts, stretch.ends),
+        _number(stretch.records),
+        _number(stretch.written),
+        _number(stretch.replayed),
+        _number(stretch.dead),
+        _number(stretch.gap),
+        f"{stretch.pause:.1f} s" if stretch.pause is not None else "",
+    ]
+
+
+def _ranges(starts: Offsets, ends: Offsets) -> str:
+    return " ".join(
+        f"{topic if len(ends) > 1 else ''}{partition}:{starts.get(topic, {}).get(partition, 0)}–{end}"
+        for topic, parts in ends.items()
+        for partition, end in sorted(parts.items())
+    )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}"
+
+
+def _milliseconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f} ms" if value < 10_000 else f"{value / 1000:.0f} s"
+
+
+def _moment(text: str) -> str:
+    instant = datetime.fromisoformat(text)
+    today = instant.date() == datetime.now(UTC).date()
+    return f"{instant:%H:%M:%S}" if today else f"{instant:%Y-%m-%d %H:%M}"

@@ -1,0 +1,1 @@
+"""Starts an app: stack → topics → pipelines → sources; stops in reverse."""

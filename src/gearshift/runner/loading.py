@@ -1,0 +1,38 @@
+"""Finds the App in a user's file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from gearshift.app import App
+from gearshift.errors import AppLoadError, GearshiftError
+
+
+def load_app(file: Path) -> App:
+    """Import a file and give the one App in it; its folder can be imported from, as with `python FILE`."""
+    if not file.is_file():
+        raise AppLoadError("no such file", hint="name the Python file that declares the App", file=str(file))
+    sys.path.insert(0, str(file.parent.absolute()))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise AppLoadError("not a Python file", hint="name the .py file that declares the App", file=str(file))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # dataclasses look their module up by name
+    try:
+        spec.loader.exec_module(module)
+    except GearshiftError:
+        raise
+    except SyntaxError as error:
+        raise AppLoadError(f"{error.msg}", hint="mend the file", file=str(file), line=error.lineno) from error
+    except Exception as error:
+        own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file.absolute()]
+        line = own[-1].lineno if own else None
+        raise AppLoadError(f"{type(error).__name__}: {error}", hint="mend the file", file=str(file), line=line) from error
+    apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
+    if len(apps) != 1:
+        found = "no App" if not apps else f"{len(apps)} Apps"
+        raise AppLoadError(f"{found} in the file", hint='declare one: app = gs.App("name")', file=str(file))
+    return next(iter(apps.values()))

@@ -1,0 +1,47 @@
+"""The runner's note: where it answers, left in the app's folder for the commands of other terminals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gearshift.stack.files import write_whole
+from gearshift.stack.processes import Pid
+
+FILE = "runner.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Who runs, and where it answers; only this user can read it, for it holds the token."""
+
+    app: str
+    file: str
+    pid: Pid
+    spark_pid: Pid | None
+    port: int
+    token: str
+
+    def leave(self, home: Path) -> None:
+        """Write the note."""
+        path = home / FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        write_whole(path, json.dumps(asdict(self)))
+        path.chmod(0o600)
+
+    @classmethod
+    def find(cls, home: Path) -> Note | None:
+        """The note last left, whether or not its runner lives."""
+        try:
+            found = json.loads((home / FILE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+        spark = Pid(**found["spark_pid"]) if found["spark_pid"] else None
+        return cls(**{**found, "pid": Pid(**found["pid"]), "spark_pid": spark})
+
+    @staticmethod
+    def remove(home: Path) -> None:
+        """Take the note away."""
+        (home / FILE).unlink(missing_ok=True)

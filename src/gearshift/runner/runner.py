@@ -1,0 +1,320 @@
+"""The runner: everything an app declares, running, in one process."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import SparkSession
+
+from gearshift import stack as local
+from gearshift.app import App
+from gearshift.definitions import Topic
+from gearshift.errors import DefinitionError, RunnerError
+from gearshift.freshness import Gear
+from gearshift.pipelines.checkpoint import flat
+from gearshift.pipelines.checks import Checker
+from gearshift.pipelines.driver import Driver
+from gearshift.pipelines.engine import Engine
+from gearshift.pipelines.listener import Progress, listen
+from gearshift.pipelines.session import open_session
+from gearshift.pipelines.shift import Shifted, shift
+from gearshift.runner.control import Control, Emit
+from gearshift.runner.note import Note
+from gearshift.schemas import Registry
+from gearshift.settings import Settings
+from gearshift.sources import Simulator
+from gearshift.stack.artifacts import jars
+from gearshift.stack.processes import Pid
+from gearshift.topics import Admin, DeadLetters
+
+log = logging.getLogger(__name__)
+
+_OLD_SPARK_ENDS_WITHIN = 20.0
+
+
+def _silent(_: str) -> None: ...
+
+
+class Runner:
+    """A running app; leaving it stops everything in reverse, and nothing is left behind."""
+
+    def __init__(
+        self, app: App, settings: Settings, *, file: Path | None = None, said: Callable[[str], None] = _silent
+    ) -> None:
+        self.graph = app.graph
+        self.settings = settings
+        self.drivers: dict[str, Driver] = {}
+        self.simulators: dict[str, Simulator] = {}
+        self._file = file
+        self._said = said
+        self._exit = ExitStack()
+        self._began = datetime.now(UTC)
+        self._rates = _Rates()
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self._exit.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def shift(
+        self, pipeline: str, gear: Gear, *, now: bool = False, on_step: Callable[[str, str], None] = lambda *_: None
+    ) -> Shifted:
+        """Bring a pipeline into a gear."""
+        if pipeline not in self.drivers:
+            raise DefinitionError(f"no pipeline {pipeline!r}", hint=f"there are {', '.join(self.drivers)}", app=self.graph.app)
+        return shift(self.drivers[pipeline], gear, self._checker, now=now, on_step=on_step)
+
+    def status(self) -> dict[str, Any]:
+        """How everything is, as plain data."""
+        return {
+            "app": self.graph.app,
+            "file": str(self._file) if self._file else None,
+            "pid": os.getpid(),
+            "since": self._began.isoformat(),
+            "bootstrap_servers": self.stack.bootstrap_servers,
+            "registry_url": self.stack.registry_url,
+            "pipelines": [self._pipeline_status(driver) for driver in self.drivers.values()],
+            "sources": [
+                {
+                    "name": simulator.source.name,
+                    "topic": simulator.source.topic.name,
+                    "sent": simulator.sent,
+                    "failed": simulator.failed,
+                    "running": simulator.running,
+                    "error": simulator.error,
+                }
+                for simulator in self.simulators.values()
+            ],
+        }
+
+    def _at_exit(self, close: Callable[[], None]) -> None:
+        """Close it when we end; what fails to close must not keep the rest open."""
+
+        def quietly() -> None:
+            try:
+                close()
+            except Exception:
+                log.warning("not closed cleanly: %s", close, exc_info=True)
+
+        self._exit.callback(quietly)
+
+    def _open(self) -> None:
+        self._take_the_folder()
+        with ThreadPoolExecutor(1) as pool:
+            spark_jars = jars("spark", cache=self.settings.cache)
+            self._said("starting Spark")
+            opening = pool.submit(
+                open_session, self.graph, self.settings, spark_jars, log_file=self.settings.home.absolute() / "logs" / "spark.log"
+            )
+            try:
+                self.stack = self._exit.enter_context(local.up(self.settings, progress=self._said))
+            finally:
+                self.spark = opening.result()
+                self._at_exit(self.spark.stop)
+        connection = self.stack.connection
+        admin = Admin(connection)
+        registry = self._exit.enter_context(Registry(connection))
+        self._said("creating topics and registering schemas")
+        admin.ensure(self.graph.topics.values())
+        for topic in self.graph.topics.values():
+            registry.register(topic)
+        self.engine = Engine(
+            spark=self.spark, connection=connection, settings=self.settings, graph=self.graph, admin=admin
+        )
+        letters = self._exit.enter_context(DeadLetters(connection))
+        self._checker = Checker(self.engine)
+        self._said("checking pipelines")
+        self.drivers = {
+            name: Driver(self.engine, pipeline, registry, letters) for name, pipeline in self.graph.pipelines.items()
+        }
+        for driver in self.drivers.values():
+            self._at_exit(driver.books.close)
+        self._checker.drivers = self.drivers.values
+        self._check()
+        listen(self.spark, self._on_progress)
+        self._answer()
+        for driver in self.drivers.values():
+            self._said(f"starting {driver.pipeline.name} in {driver.gear}")
+            self._at_exit(driver.close)
+            driver.open()
+        for source in self.graph.sources.values():
+            simulator = self.simulators[source.name] = Simulator(source, connection)
+            self._at_exit(simulator.close)
+            simulator.open()
+        self._exit.callback(self._rates.close)
+        self._rates.open(self._measure)
+
+    def _check(self) -> None:
+        """Refuse, before anything starts, what could not run."""
+        real_time = []
+        for driver in self.drivers.values():
+            report = self._checker.report(driver.pipeline)
+            report.require(driver.gear)
+            self._checker.require_checkpoint(driver, driver.gear)
+            if driver.gear is Gear.REAL_TIME:
+                real_time.append((report, False))
+        if real_time:
+            self._checker.require_slots(real_time)
+
+    def _take_the_folder(self) -> None:
+        """One runner a folder; and no Spark of an earlier one that died may still write its checkpoints."""
+        home = self.settings.home
+        home.mkdir(parents=True, exist_ok=True)
+        lock = self._exit.enter_context((home / "runner.lock").open("a"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note = Note.find(home)
+            who = f"{note.app}, process {note.pid.number}" if note else "another process"
+            raise RunnerError(f"a runner is running in {home} ({who})", hint="stop it, or use another folder") from None
+        note = Note.find(home)
+        if note is not None and note.spark_pid is not None and note.spark_pid.alive:
+            self._said("waiting for the Spark of the last run to end")
+            _end(note.spark_pid)
+        Note.remove(home)
+
+    def _answer(self) -> None:
+        control = Control(self.status, self._shift_for)
+        pid = Pid.of(os.getpid())
+        assert pid is not None
+        Note(
+            app=self.graph.app,
+            file=str(self._file or ""),
+            pid=pid,
+            spark_pid=_java_pid(self.spark),
+            port=control.port,
+            token=control.token,
+        ).leave(self.settings.home)
+        self._exit.callback(Note.remove, self.settings.home)
+        self._exit.callback(control.close)
+        control.open()
+
+    def _shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit) -> None:
+        done = self.shift(
+            pipeline, Gear.named(gear), now=now, on_step=lambda step, words: emit({"step": step, "words": words})
+        )
+        emit({"shifted": asdict(done)})
+
+    def _on_progress(self, progress: Progress) -> None:
+        for driver in self.drivers.values():
+            if progress.query == self.engine.query_name(driver.pipeline):
+                driver.on_progress(progress)
+
+    def _pipeline_status(self, driver: Driver) -> dict[str, Any]:
+        condition, ledger = driver.condition, driver.books.ledger
+        latest = condition.progress
+        took = latest.took.total_seconds() if latest else 0
+        return {
+            "name": driver.pipeline.name,
+            "gear": str(driver.gear),
+            "declared": str(driver.pipeline.gear),
+            "freshness": str(driver.pipeline.freshness),
+            "state": condition.state,
+            "error": condition.error,
+            "records_per_second": self._rates.arriving.get(driver.pipeline.name),
+            "written_per_second": self._rates.written.get(driver.pipeline.name),
+            "batch_records_per_second": round(latest.records / took, 1) if latest and took else None,
+            "lag": self._rates.lag.get(driver.pipeline.name),
+            "latency_p50_ms": latest.latency_ms[0] if latest and latest.latency_ms else None,
+            "latency_p99_ms": latest.latency_ms[1] if latest and latest.latency_ms else None,
+            "records": sum(stretch.records for stretch in ledger.stretches),
+            "written": sum(stretch.written for stretch in ledger.stretches),
+            "dead_letters": sum(stretch.dead for stretch in ledger.stretches),
+            "replayed": ledger.replayed,
+            "gap": ledger.gap,
+            "restarts": condition.restarts,
+            "next_run": condition.next_run.isoformat() if driver.gear is Gear.BATCH and condition.next_run else None,
+        }
+
+    def _measure(self) -> None:
+        """Look at Kafka's end offsets: arrivals and output as they happen, also between real-time's reports."""
+        names = {topic.name for topic in self.graph.topics.values()}
+        ends = self.engine.admin.end_offsets(sorted(names)) if names else {}
+        for driver in self.drivers.values():
+            name, done = driver.pipeline.name, flat(driver.books.ledger.ends)
+            sources = {topic.name for topic in driver.pipeline.topics.values()}
+            total = sum(end for (topic, _), end in ends.items() if topic in sources)
+            behind = sum(max(0, end - done.get(place, 0)) for place, end in ends.items() if place[0] in sources)
+            target = driver.pipeline.target
+            out = sum(end for (topic, _), end in ends.items() if isinstance(target, Topic) and topic == target.name)
+            self._rates.note(name, total, out, behind)
+
+
+class _Rates:
+    """Arrivals, output and lag of each pipeline, measured every second over the last ten."""
+
+    def __init__(self) -> None:
+        self.arriving: dict[str, float] = {}
+        self.written: dict[str, float] = {}
+        self.lag: dict[str, int] = {}
+        self._seen: dict[str, list[tuple[float, int, int]]] = {}
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self, measure: Callable[[], None]) -> None:
+        """Measure every second until closed."""
+
+        def loop() -> None:
+            while not self._closing.wait(1.0):
+                try:
+                    measure()
+                except Exception as error:
+                    log.warning("not measured: %s", error)
+
+        self._thread = threading.Thread(target=loop, name="rates", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Measure no more."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def note(self, name: str, arrived: int, written: int, lag: int) -> None:
+        """Take one measurement."""
+        now = time.monotonic()
+        seen = [entry for entry in self._seen.get(name, []) if now - entry[0] < timedelta(seconds=10).total_seconds()]
+        self._seen[name] = [*seen, (now, arrived, written)]
+        first = self._seen[name][0]
+        passed = now - first[0]
+        if passed > 0:
+            self.arriving[name] = round((arrived - first[1]) / passed, 1)
+            self.written[name] = round((written - first[2]) / passed, 1)
+        self.lag[name] = lag
+
+
+def _java_pid(spark: SparkSession) -> Pid | None:
+    jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
+    return Pid.of(jvm.java.lang.ProcessHandle.current().pid())
+
+
+def _end(spark: Pid) -> None:
+    """Spark ends by itself when its Python is gone; if it lingers, end it."""
+    until = time.monotonic() + _OLD_SPARK_ENDS_WITHIN
+    while spark.alive and time.monotonic() < until:
+        if time.monotonic() > until - _OLD_SPARK_ENDS_WITHIN / 2:
+            os.kill(spark.number, signal.SIGKILL)
+        time.sleep(0.05)
+    if spark.alive:
+        raise RunnerError(f"the Spark of the last run, process {spark.number}, does not end", hint="end it by hand")
