@@ -22,11 +22,16 @@ from gearshift.topics import DeadLetters
 log = logging.getLogger(__name__)
 
 _LATE_REPORTS = 2.0  # seconds: Spark reports a batch soon after it commits it, but not before
-_UNSURE_BATCHES = 3  # after a start, so many batches may overlap what an earlier stretch set aside already
+_CLOSE_WITHIN = 30.0
+_LONGEST_WAIT = 30.0
 
 
 class Books:
-    """The ledger of one pipeline and the thread that keeps it."""
+    """The ledger of one pipeline, and the two threads that keep it.
+
+    One enters reports, and is quick: a shift waits for it. The other follows with what takes time, the
+    dead letters and the mirrored offsets, batch after batch, and tries again until a batch is done.
+    """
 
     def __init__(self, engine: Engine, pipeline: Pipeline, letters: DeadLetters) -> None:
         self.ledger = Ledger(open_folder(engine.folder_of(pipeline)), engine.graph.app, pipeline.name)
@@ -34,13 +39,17 @@ class Books:
         self._engine = engine
         self._pipeline = pipeline
         self._letters = letters
-        self._admin = engine.admin
         self._lock = threading.RLock()
         self._reports: queue.Queue[Progress | None] = queue.Queue()
-        self._unsure = _UNSURE_BATCHES
-        self._unsure_since_ms = 0
-        self._thread = threading.Thread(target=self._keep, name=f"books {pipeline.name}", daemon=True)
-        self._thread.start()
+        self._reported: dict[int, Progress] = {}
+        self._news = threading.Condition(self._lock)
+        self._closing = False
+        self._threads = [
+            threading.Thread(target=self._enter_all, name=f"ledger {pipeline.name}", daemon=True),
+            threading.Thread(target=self._follow, name=f"books {pipeline.name}", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def report(self, progress: Progress) -> None:
         """Take a batch's report; returns at once."""
@@ -49,14 +58,17 @@ class Books:
     def close(self) -> None:
         """Finish what was reported and stop."""
         self._reports.put(None)
-        self._thread.join(timeout=30)
+        with self._news:
+            self._closing = True
+            self._news.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=_CLOSE_WITHIN)
+        if self._behind():
+            log.error("%s: dead letters of the last batches are left for the next run", self._pipeline.name)
 
     def begin(self, gear: Gear, why: str) -> Stretch:
         """Write down that a stretch begins, after all that came before it is settled."""
         with self._lock:
-            before = self.ledger.last
-            self._unsure = _UNSURE_BATCHES
-            self._unsure_since_ms = before.last_timestamp_ms or _ms(before.began) if before else 0
             return self.ledger.begin(gear, self._pipeline.gear, why, datetime.now(UTC))
 
     def settle(self, error: str | None = None) -> None:
@@ -69,10 +81,11 @@ class Books:
             if known >= (committed[-1] if committed else -1):
                 break
             time.sleep(0.02)
-        with self._lock:
-            self.ledger.reconcile()
-            self._recover_dead_letters()
+        with self._news:
+            if self._pipeline.topics:  # a batch over tables is in no log of Spark's
+                self.ledger.reconcile()
             self.ledger.end(datetime.now(UTC), error)
+            self._news.notify_all()
 
     def mark(self, stretch: Stretch, *, pause: float | None = None, verified: bool = False) -> None:
         """Write down what became known of a stretch."""
@@ -89,7 +102,9 @@ class Books:
                 target = self._pipeline.target
                 counted = 0
                 if isinstance(target, Topic):  # a table takes each batch once
-                    counted = count_replays(self._engine.connection, self._admin, self._pipeline.name, target, stretch)
+                    counted = count_replays(
+                        self._engine.connection, self._engine.admin, self._pipeline.name, target, stretch
+                    )
                 with self._lock:
                     stretch.replayed = counted
                     self.ledger.save()
@@ -101,61 +116,78 @@ class Books:
         with self._lock:
             self.ledger.add(batch)
 
-    def _keep(self) -> None:
+    def _enter_all(self) -> None:
         while (progress := self._reports.get()) is not None:
             try:
-                with self._lock:
-                    self._enter(progress)
+                self._enter(progress)
             except Exception:
-                log.exception("%s: batch %d is not in the books yet", self._pipeline.name, progress.batch_id)
+                log.exception("%s: batch %d is not in the ledger yet", self._pipeline.name, progress.batch_id)
             finally:
                 self._reports.task_done()
         self._reports.task_done()
 
     def _enter(self, progress: Progress) -> None:
-        dead = sum(corrupt.count for corrupt in progress.corrupt.values())
-        added = self.ledger.add(
-            Batch(
-                id=progress.batch_id,
-                timestamp_ms=progress.settled_ms,
-                starts=progress.starts or self.ledger.checkpoint.first_offsets(),
-                ends=progress.ends,
-                records=progress.records,
-                written=progress.written,
-                dead=dead,
-            )
+        batch = Batch(
+            id=progress.batch_id,
+            timestamp_ms=progress.settled_ms,
+            starts=progress.starts or self.ledger.checkpoint.first_offsets(),
+            ends=progress.ends,
+            records=progress.records,
+            written=progress.written,
+            dead=sum(corrupt.count for corrupt in progress.corrupt.values()),
         )
-        if not added:
-            return
-        if dead:
+        with self._news:
+            if self.ledger.add(batch):
+                self._reported[batch.id] = progress
+                self._news.notify_all()
+
+    def _behind(self) -> bool:
+        """Whether a batch in the ledger has dead letters that were not looked after."""
+        last = self.ledger.recent[-1].id if self.ledger.recent else -1
+        return bool(self._pipeline.topics) and self.ledger.dead_through < last
+
+    def _follow(self) -> None:
+        wait, tried = 1.0, False
+        while True:
+            with self._news:
+                while not self._behind():
+                    if self._closing:
+                        return
+                    self._news.wait()
+                number = self.ledger.dead_through + 1
+                progress = self._reported.get(number)
+            try:
+                self._look_after(number, progress, tried=tried)
+                if not self._behind():
+                    self._mirror()
+                wait, tried = 1.0, False
+            except Exception as error:
+                log.warning("%s: batch %d: %s; trying again", self._pipeline.name, number, error)
+                tried = True
+                with self._news:
+                    if self._closing:
+                        return
+                    self._news.wait(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+
+    def _look_after(self, number: int, progress: Progress | None, *, tried: bool) -> None:
+        """Set aside what a batch could not decode; a batch that was not reported is looked through."""
+        found = 0
+        if progress is not None and progress.corrupt:
             set_aside(
                 self._engine,
                 self._pipeline,
                 self.versions,
-                starts=progress.starts,
+                starts=progress.starts or self.ledger.checkpoint.first_offsets(),
                 ends=progress.ends,
                 corrupt=progress.corrupt,
                 letters=self._letters,
-                written_since_ms=self._unsure_since_ms if self._unsure else None,
+                written_since_ms=int(progress.began.timestamp() * 1000) if tried else None,
             )
-            self._unsure = max(0, self._unsure - 1)
-        self.ledger.dead_through = progress.batch_id
-        self.ledger.save()
-        self._mirror()
-
-    def _recover_dead_letters(self) -> None:
-        """Look through the committed batches whose dead letters a crash may have cut short."""
-        if self.ledger.last is None or not self._pipeline.topics:
-            return
-        for number in self.ledger.checkpoint.committed():
-            if number <= self.ledger.dead_through:
-                continue
-            logged = self.ledger.checkpoint.batch(number)
+        elif progress is None and (logged := self.ledger.checkpoint.batch(number)) is not None:
             previous = self.ledger.checkpoint.batch(number - 1) if number else None
-            if logged is None:
-                continue
             known = next((batch.dead for batch in self.ledger.recent if batch.id == number), 0)
-            found = set_aside(
+            found = -known + set_aside(
                 self._engine,
                 self._pipeline,
                 self.versions,
@@ -165,17 +197,13 @@ class Books:
                 letters=self._letters,
                 written_since_ms=logged.timestamp_ms,
             )
-            self.ledger.last.dead += found - known
-            self.ledger.dead_through = number
-        self.ledger.dead_through = min(self.ledger.dead_through, max(self.ledger.checkpoint.committed(), default=-1))
+        with self._lock:
+            self.ledger.add_dead(number, found)
+            self._reported.pop(number, None)
 
     def _mirror(self) -> None:
         """Spark commits no offsets: a consumer group of the pipeline's name shows Kafka's own tools how far it is."""
         try:
-            self._admin.commit_group(self._engine.query_name(self._pipeline), flat(self.ledger.ends))
+            self._engine.admin.commit_group(self._engine.query_name(self._pipeline), flat(self.ledger.ends))
         except GearshiftError as error:
             log.warning("%s: offsets not mirrored: %s", self._pipeline.name, error)
-
-
-def _ms(instant: datetime) -> int:
-    return int(instant.timestamp() * 1000)

@@ -36,7 +36,7 @@ class LocalFolder:
         """A file's text, or None if there is no such file."""
         try:
             return (self.path / name).read_text(encoding="utf-8")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write(self, name: str, text: str) -> None:
@@ -52,11 +52,13 @@ class RemoteFolder:
     """A folder on an object store or HDFS, through Arrow's file systems."""
 
     def __init__(self, uri: str) -> None:
-        from pyarrow import fs
+        from importlib import import_module
 
+        fs: Any = import_module("pyarrow.fs")  # which has no types
         self._fs: Any
+        self._path: str
         self._fs, self._path = fs.FileSystem.from_uri(uri)
-        self._selector = fs.FileSelector
+        self._selector: Any = fs.FileSelector
 
     def names(self, folder: str) -> list[str]:
         """The files in a subfolder."""
@@ -178,7 +180,9 @@ def parse_offsets(text: str) -> Offsets:
 
 def flat(offsets: Offsets) -> dict[tuple[str, int], int]:
     """The same by topic and partition, as Kafka's clients want it."""
-    return {(topic, partition): offset for topic, parts in offsets.items() for partition, offset in parts.items()}
+    return {
+        (topic, partition): offset for topic, parts in offsets.items() for partition, offset in parts.items()
+    }
 
 
 def _batch_ids(names: list[str]) -> list[int]:

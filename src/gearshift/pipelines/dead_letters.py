@@ -43,7 +43,9 @@ def set_aside(
         if corrupt is not None and name not in corrupt:
             continue
         narrowed = _narrow(
-            starts.get(topic.name, {}), ends.get(topic.name, {}), corrupt[name] if corrupt is not None else None
+            starts.get(topic.name, {}),
+            ends.get(topic.name, {}),
+            corrupt[name] if corrupt is not None else None,
         )
         if not narrowed:
             continue
@@ -54,14 +56,18 @@ def set_aside(
         fresh = [letter for letter in found if (letter.partition, letter.offset) not in seen]
         letters.write(fresh)
         total += len(found)
-        log.warning("%s: %d records of %s set aside in %s", pipeline.name, len(fresh), topic.name, topic.dead_letters)
+        log.warning(
+            "%s: %d records of %s set aside in %s", pipeline.name, len(fresh), topic.name, topic.dead_letters
+        )
     return total
 
 
 def _written_already(engine: Engine, pipeline: Pipeline, topic: Topic, since_ms: int) -> set[tuple[int, int]]:
     """Where the records were that this pipeline has set aside since an instant."""
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
-    starts = {place[1]: offset for place, offset in engine.admin.offsets_at([topic.dead_letters], since).items()}
+    starts = {
+        place[1]: offset for place, offset in engine.admin.offsets_at([topic.dead_letters], since).items()
+    }
     ours = engine.query_name(pipeline).encode()
     return {
         (int(record.header(f"{CONNECT}partition") or b"-1"), int(record.header(f"{CONNECT}offset") or b"-1"))
@@ -70,7 +76,9 @@ def _written_already(engine: Engine, pipeline: Pipeline, topic: Topic, since_ms:
     }
 
 
-def _narrow(starts: Mapping[int, int], ends: Mapping[int, int], corrupt: Corrupt | None) -> dict[int, tuple[int, int]]:
+def _narrow(
+    starts: Mapping[int, int], ends: Mapping[int, int], corrupt: Corrupt | None
+) -> dict[int, tuple[int, int]]:
     ranges: dict[int, tuple[int, int]] = {}
     for partition, end in ends.items():
         first = starts.get(partition, 0)
@@ -82,7 +90,11 @@ def _narrow(starts: Mapping[int, int], ends: Mapping[int, int], corrupt: Corrupt
 
 
 def _corrupt_records(
-    engine: Engine, pipeline: Pipeline, topic: Topic, versions: reading.Versions, ranges: Mapping[int, tuple[int, int]]
+    engine: Engine,
+    pipeline: Pipeline,
+    topic: Topic,
+    versions: reading.Versions,
+    ranges: Mapping[int, tuple[int, int]],
 ) -> list[DeadLetter]:
     """The same decoding that the query does, so that both call the same records corrupt."""
     described = engine.admin.require([topic.name])[topic.name].partitions
@@ -96,7 +108,9 @@ def _corrupt_records(
     return [_letter(engine, pipeline, row, topic, versions) for row in found]
 
 
-def _letter(engine: Engine, pipeline: Pipeline, row: Any, topic: Topic, versions: reading.Versions) -> DeadLetter:
+def _letter(
+    engine: Engine, pipeline: Pipeline, row: Any, topic: Topic, versions: reading.Versions
+) -> DeadLetter:
     value = bytes(row.value) if row.value is not None else None
     schema_id, reason = _reason(value, topic, versions)
     return DeadLetter(

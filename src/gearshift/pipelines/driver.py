@@ -27,15 +27,15 @@ from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
 from gearshift.pipelines.user_code import first_line
-from gearshift.pipelines.writing import records
+from gearshift.pipelines.writing import NULL_FIELD, records
 from gearshift.schemas import Registry
 from gearshift.topics import DeadLetters
 
 log = logging.getLogger(__name__)
 
 _LONGEST_BACKOFF = 60.0
-_VERIFIED_WITHOUT_OUTPUT = 3.0  # seconds a real-time query must hold its slots before silence counts as health
-_VERIFY_WITHIN = 60.0
+_SILENT_FOR = 2.0  # seconds a real-time query must run before silence counts as health
+_WORKS_WITHIN = 60.0
 
 
 @dataclass(slots=True)
@@ -129,8 +129,8 @@ class Driver:
         """Stop the query, between the batches of a table, and settle the books."""
         query, self.query = self.query, None
         if query is not None:
-            with self._gate.closed():
-                query.stop()
+            self._gate.close()
+            query.stop()
         if self.stretch is not None and self.stretch.ended is None:
             self.books.settle(error)
 
@@ -166,46 +166,56 @@ class Driver:
             began = latest.began + latest.took
         return began + self.engine.settings.checkpoint_interval
 
-    def verify(self, stretch: Stretch) -> None:
-        """Wait until the query that was just started is seen to work; raise what it failed with otherwise."""
+    def await_working(self) -> float:
+        """Wait until the query that was just started computes, and say when that was; raise what it failed with.
+
+        In real-time it computes once all its tasks run, in near-real-time once a batch is through or
+        there is nothing to do; a batch has run before `start` returns.
+        """
         query = self.query
-        if self.gear is Gear.BATCH or query is None:
-            return
-        until = time.monotonic() + _VERIFY_WITHIN
-        if self.gear is Gear.NEAR_REAL_TIME:
-            while time.monotonic() < until and query.isActive:
-                latest = self.condition.progress
-                if latest is not None and latest.run_id == str(query.runId):
-                    return
-                if not query.status["isDataAvailable"] and not query.status["isTriggerActive"] and "Waiting" in query.status["message"]:
-                    return
-                with self._progressed:
-                    self._progressed.wait(0.02)
-        else:
-            before = self._written()
-            holding_since: float | None = None
-            while time.monotonic() < until and query.isActive:
-                if holding_since is None and self._holds_its_slots(str(query.runId)):
-                    holding_since = time.monotonic()
-                if holding_since is not None and (
-                    self._written() > before or time.monotonic() - holding_since > _VERIFIED_WITHOUT_OUTPUT
-                ):
-                    return
-                with self._progressed:
-                    self._progressed.wait(0.05)
-        raise self._failure(query) or QueryError(
-            f"the query made no progress in {self.gear} within {_VERIFY_WITHIN:.0f} s",
-            hint="see the Spark log for what it waits for",
-            pipeline=self.pipeline.name,
-        )
+        until = time.monotonic() + _WORKS_WITHIN
+        while self.gear is not Gear.BATCH and query is not None:
+            if not query.isActive or time.monotonic() > until:
+                raise self._failure(query) or QueryError(
+                    f"the query does not compute in {self.gear} after {_WORKS_WITHIN:.0f} s",
+                    hint="see the Spark log for what it waits for",
+                    pipeline=self.pipeline.name,
+                )
+            latest = self.condition.progress
+            if latest is not None and latest.run_id == str(query.runId):
+                break
+            if self._holds_its_slots(str(query.runId)) if self.gear is Gear.REAL_TIME else _is_idle(query):
+                break
+            with self._progressed:
+                self._progressed.wait(0.02)
+        return time.monotonic()
+
+    def verify(self) -> float:
+        """Wait until a started query is seen to work, and say since when.
+
+        In real-time a first record must come out, or none for a while: what would make it fail comes at once.
+        """
+        before = self._written()
+        since = self.await_working()
+        query = self.query
+        while self.gear is Gear.REAL_TIME and query is not None:
+            if not query.isActive:
+                raise self._failure(query) or QueryError("the query ended at once", pipeline=self.pipeline.name)
+            if self._written() > before or time.monotonic() - since > _SILENT_FOR:
+                break
+            with self._progressed:
+                self._progressed.wait(0.05)
+        return since
 
     def explain(self, error: BaseException) -> GearshiftError:
         """An exception from Spark, in a sentence with the pipeline and, where it is known, the place."""
         if isinstance(error, GearshiftError):
             return error
+        cause = _cause(error)
+        null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
         return QueryError(
-            f"the query failed: {_cause(error)}",
-            hint="see the Spark log",
+            f"the transform gave no value for the required field {null[1]}" if null else f"the query failed: {cause}",
+            hint="fill or filter it, or make the field Optional" if null else "see the Spark log",
             pipeline=self.pipeline.name,
             file=self.pipeline.defined_at.file,
             line=self.pipeline.defined_at.line,
@@ -252,7 +262,9 @@ class Driver:
             self._learn(int(unknown[1]))
             self.start(self.gear, f"schema id {unknown[1]}")
             return
-        raise failure or QueryError("the query ended by itself", hint="it is started again", pipeline=self.pipeline.name)
+        raise failure or QueryError(
+            "the query ended by itself", hint="it is started again", pipeline=self.pipeline.name
+        )
 
     def _learn(self, schema_id: int) -> None:
         """A record came with an id that was not registered when the query started: new, or never heard of."""
@@ -269,7 +281,9 @@ class Driver:
     def _is_due(self, now: datetime) -> bool:
         runs = [s.began for s in self.books.ledger.stretches if s.gear is Gear.BATCH and s.verified]
         due = self.pipeline.calendar.next_run(runs[-1], ZoneInfo(self.engine.graph.timezone)) if runs else now
-        missing = [t.name for t in self.pipeline.tables.values() if not tables.exists(self.engine.table_uri(t))]
+        missing = [
+            t.name for t in self.pipeline.tables.values() if not tables.exists(self.engine.table_uri(t))
+        ]
         self.condition.next_run = due
         if missing:
             self.condition.state = f"waiting for table {missing[0]}"
@@ -291,7 +305,10 @@ class Driver:
         self.condition.state = "waiting"
 
     def _run_over_tables(self, stretch: Stretch) -> None:
-        inputs = {t.name: {0: tables.read_paths(self.engine.table_uri(t)).version} for t in self.pipeline.tables.values()}
+        inputs = {
+            t.name: {0: tables.read_paths(self.engine.table_uri(t)).version}
+            for t in self.pipeline.tables.values()
+        }
         frame = engines.transformed(self.engine, self.pipeline, {})
         target = self.pipeline.target
         if isinstance(target, Table):
@@ -313,7 +330,9 @@ class Driver:
             timestamp_ms=int(time.time() * 1000),
             starts={},
             ends=inputs,
-            records=sum(tables.read_paths(self.engine.table_uri(t)).rows for t in self.pipeline.tables.values()),
+            records=sum(
+                tables.read_paths(self.engine.table_uri(t)).rows for t in self.pipeline.tables.values()
+            ),
             written=written,
         )
         self.books.add(batch)
@@ -361,10 +380,15 @@ class Driver:
         return self.explain(error) if error is not None else None
 
 
+def _is_idle(query: StreamingQuery) -> bool:
+    status = query.status
+    return not status["isDataAvailable"] and not status["isTriggerActive"] and "Waiting" in status["message"]
+
+
 def _cause(error: BaseException) -> str:
     """The innermost sentence of Spark's nested causes."""
     text = str(error)
-    inner = re.search(r"\[USER_RAISED_EXCEPTION\] ([^\n]+)", text)
+    inner = re.search(r"\[USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE|\n|$)", text)
     if inner:
         return inner[1]
     causes = re.findall(r"(?:Caused by|executor \w+\)): [\w.$]+(?:Exception|Error): ([^\n]+)", text)

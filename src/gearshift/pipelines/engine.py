@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,9 +107,12 @@ def start(
     writer = writer.queryName(engine.query_name(pipeline))
     if gear is Gear.REAL_TIME:
         interval = engine.settings.checkpoint_interval
-        return writer.trigger(realTime=f"{int(interval.total_seconds() * 1000)} milliseconds").start()
+        real_time: Any = writer.trigger  # its overloads leave realTime out
+        return real_time(realTime=f"{int(interval.total_seconds() * 1000)} milliseconds").start()
     if gear is Gear.NEAR_REAL_TIME:
-        return writer.trigger(processingTime=f"{int(pipeline.trigger.total_seconds() * 1000)} milliseconds").start()
+        return writer.trigger(
+            processingTime=f"{int(pipeline.trigger.total_seconds() * 1000)} milliseconds"
+        ).start()
     return writer.trigger(availableNow=True).start()
 
 
@@ -117,24 +120,22 @@ def start(
 class Gate:
     """Lets a query be stopped between the batches of its Python sink.
 
-    Spark interrupts a batch that is inside a Python call with a dump of its threads; so whoever
-    stops the query holds the gate, and a batch that comes to a closed gate gives up by itself.
+    Spark interrupts a batch that is inside a Python call with a dump of its threads. So whoever stops
+    the query first waits for the batch under way, and a batch that comes to a closed gate gives up by itself.
     """
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
 
     @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> Generator[None]:
         """Hold the gate for the time of one batch."""
         with self._lock:
             if self._closed:
                 raise InterruptedError("the query is stopping")
             yield
 
-    @contextmanager
-    def closed(self) -> Iterator[None]:
-        """Wait for the batch under way, then keep the gate shut."""
+    def close(self) -> None:
+        """Wait for the batch under way, then let no other in."""
         with self._lock:
             self._closed = True
-            yield

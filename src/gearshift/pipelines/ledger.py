@@ -94,7 +94,7 @@ class Ledger:
     @property
     def ends(self) -> Offsets:
         """How far the pipeline has come."""
-        return next((stretch.ends for stretch in reversed(self.stretches) if stretch.ends), {})
+        return next((stretch.ends for stretch in reversed(self.stretches) if stretch.ends), Offsets())
 
     def gear_to_run(self, declared: Gear) -> Gear:
         """The gear a restart goes on in: the last one that proved itself, unless the declaration changed since."""
@@ -131,6 +131,14 @@ class Ledger:
         self.save()
         return True
 
+    def add_dead(self, number: int, found: int) -> None:
+        """Write down that a batch's dead letters are written, and how many more there were than was known."""
+        for stretch in self.stretches:
+            if stretch.first_batch is not None and stretch.first_batch <= number <= (stretch.last_batch or 0):
+                stretch.dead += found
+        self.dead_through = number
+        self.save()
+
     def end(self, now: datetime, error: str | None = None) -> None:
         """Write down that the latest stretch is over."""
         if self.last is not None and error is not None:
@@ -150,6 +158,7 @@ class Ledger:
         durable = committed[-1] if committed else -1
         while self.recent and self.recent[-1].id > durable:
             self._take_back(self.recent.pop())
+        self.dead_through = min(self.dead_through, durable)
         known = self.recent[-1].id if self.recent else -1
         for number in committed:
             if number > known:
@@ -179,7 +188,9 @@ class Ledger:
     def _take_back(self, batch: Batch) -> None:
         stretch = next(s for s in reversed(self.stretches) if s.last_batch == batch.id)
         before = self.recent[-1] if self.recent else None
-        in_stretch = before is not None and stretch.first_batch is not None and before.id >= stretch.first_batch
+        in_stretch = (
+            before is not None and stretch.first_batch is not None and before.id >= stretch.first_batch
+        )
         stretch.records -= batch.records
         stretch.written -= batch.written or 0
         stretch.dead -= batch.dead
@@ -189,13 +200,16 @@ class Ledger:
             stretch.ends = before.ends
         else:
             stretch.first_batch, stretch.starts, stretch.ends = None, {}, {}
+        stretch.gap -= _missing(self.ends, batch.starts)
 
     def _add_from_log(self, number: int) -> None:
         logged = self.checkpoint.batch(number)
         if logged is None:
             return
         previous = self.checkpoint.batch(number - 1) if number else None
-        starts = previous.ends if previous else (self.checkpoint.first_offsets() if number == 0 else self.ends)
+        starts = (
+            previous.ends if previous else (self.checkpoint.first_offsets() if number == 0 else self.ends)
+        )
         self.add(
             Batch(
                 id=number,
@@ -213,10 +227,7 @@ class Ledger:
         kept: dict[str, Any] = json.loads(text)
         self.dead_through = kept["dead_through"]
         self.stretches = [_stretch(entry) for entry in kept["stretches"]]
-        self.recent = [
-            Batch(**{**entry, "starts": _offsets(entry["starts"]), "ends": _offsets(entry["ends"])})
-            for entry in kept["recent"]
-        ]
+        self.recent = [_batch(entry) for entry in kept["recent"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,19 +272,22 @@ def _missing(ends: Offsets, starts: Offsets) -> int:
     )
 
 
-
 def _stretch(entry: Mapping[str, Any]) -> Stretch:
-    return Stretch(
-        **{
-            **entry,
-            "gear": Gear(entry["gear"]),
-            "declared": Gear(entry["declared"]),
-            "began": _instant(entry["began"]),
-            "ended": _instant(entry["ended"]) if entry["ended"] else None,
-            "starts": _offsets(entry["starts"]),
-            "ends": _offsets(entry["ends"]),
-        }
-    )
+    kept: dict[str, Any] = {
+        **entry,
+        "gear": Gear(entry["gear"]),
+        "declared": Gear(entry["declared"]),
+        "began": _instant(entry["began"]),
+        "ended": _instant(entry["ended"]) if entry["ended"] else None,
+        "starts": _offsets(entry["starts"]),
+        "ends": _offsets(entry["ends"]),
+    }
+    return Stretch(**kept)
+
+
+def _batch(entry: Mapping[str, Any]) -> Batch:
+    kept: dict[str, Any] = {**entry, "starts": _offsets(entry["starts"]), "ends": _offsets(entry["ends"])}
+    return Batch(**kept)
 
 
 def _offsets(entry: Mapping[str, Mapping[str, int]]) -> Offsets:

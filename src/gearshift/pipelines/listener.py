@@ -65,9 +65,10 @@ class Progress:
         for source in report["sources"]:
             starts.update(offsets_of(source, "startOffset") or {})
             ends.update(offsets_of(source, "endOffset") or {})
-        observed: dict[str, dict[str, Any]] = {
+        metered: dict[str, dict[str, Any]] = report.get("observedMetrics") or {}
+        observed = {
             name.removeprefix("decode_"): metrics
-            for name, metrics in (report.get("observedMetrics") or {}).items()
+            for name, metrics in metered.items()
             if name.startswith("decode_")
         }
         ages = [metrics["age"] for metrics in observed.values() if metrics.get("age")]

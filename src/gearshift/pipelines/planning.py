@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +17,7 @@ from gearshift.definitions import Location, Pipeline, Topic
 
 _ALIASES = {"ShuffleExchangeExec": "Exchange", "BroadcastExchangeExec": "BroadcastExchange"}
 _SOURCE = "StreamingRelation"
+_ADAPTIVE = "AdaptiveSparkPlan"  # explaining wraps a plan in it; a started stream is never planned so
 _AGGREGATES = frozenset({"HashAggregate", "ObjectHashAggregate", "SortAggregate"})
 
 
@@ -34,7 +35,9 @@ def streaming_operators(spark: SparkSession, frame: DataFrame) -> list[str]:
     return [
         name
         for index, (_, name) in enumerate(nodes)
-        if name != _SOURCE and _has_stream_below(nodes, index) and not _sorts_for_aggregate(nodes, index)
+        if name not in (_SOURCE, _ADAPTIVE)
+        and _has_stream_below(nodes, index)
+        and not _sorts_for_aggregate(nodes, index)
     ]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
@@ -25,9 +25,18 @@ if TYPE_CHECKING:
 VALUE = "_value"
 CORRUPT = "_corrupt"
 AGE = "_age"
+DECODED = "_decoded"
 UNKNOWN_SCHEMA = "GEARSHIFT_UNKNOWN_SCHEMA_ID"
 _REGISTERED_SOON = 100_000  # ids a registry may give out while a query runs; beyond them an id is noise
 _LATENCY_SAMPLE = 16  # one record in so many tells its age; all of them would cost more than they tell
+# Kafka's admin client goes on waiting for a broker that has died until its time is over, a minute unless told,
+# though the partition has a new leader within ten seconds; Spark then asks again with a new client. Six times
+# twenty seconds outlast what its producer waits for a broker.
+_LEADER_MOVES = {
+    "kafka.default.api.timeout.ms": "20000",
+    "kafka.request.timeout.ms": "10000",
+    "fetchOffset.numRetries": "6",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +71,17 @@ def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> Da
         .option("subscribe", topic.name)
         .option("startingOffsets", "earliest")
         .option("kafka.fetch.max.wait.ms", "20")
+        .options(**_LEADER_MOVES)
         .load()
     )
 
 
 def read_range(
-    spark: SparkSession, connection: Connection, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+    spark: SparkSession,
+    connection: Connection,
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
 ) -> DataFrame:
     """The records of a topic between offsets, headers too."""
     bounds = [{topic: {str(p): bound[p] for p in ends}} for bound in (starts, ends)]
@@ -87,7 +101,9 @@ def decode(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
     decoded = _from_avro(topic, versions) if topic.format == "avro" else _from_json(topic, versions)
     with_value = raw.withColumn(VALUE, decoded)
     corrupt = F.col(VALUE).isNull()
-    if topic.format == "json":
+    if topic.format == "avro":
+        corrupt = corrupt | F.col(VALUE)[DECODED].isNull()
+    else:
         for field in row_type(topic).fields:
             if not field.nullable:
                 corrupt = corrupt | F.col(VALUE)[field.name].isNull()
@@ -101,18 +117,22 @@ def rows(raw: DataFrame, topic: Topic, versions: Versions, *, name: str) -> Data
     The counts come with each batch's progress, so that a healthy stream is read once and only the
     ranges that hold a corrupt record are read again to set it aside.
     """
-    counted = decode(raw, topic, versions).withColumn(AGE, _age()).observe(
-        f"decode_{name}",
-        F.count_if(CORRUPT).alias("corrupt"),
-        F.min(F.when(F.col(CORRUPT), F.col("offset"))).alias("first"),
-        F.max(F.when(F.col(CORRUPT), F.col("offset"))).alias("last"),
-        F.percentile_approx(AGE, [0.5, 0.99], 200).alias("age"),
+    counted = (
+        decode(raw, topic, versions)
+        .withColumn(AGE, _age())
+        .observe(
+            f"decode_{name}",
+            F.count_if(CORRUPT).alias("corrupt"),
+            F.min(F.when(F.col(CORRUPT), F.col("offset"))).alias("first"),
+            F.max(F.when(F.col(CORRUPT), F.col("offset"))).alias("last"),
+            F.percentile_approx(AGE, [0.5, 0.99], 200).alias("age"),
+        )
     )
     good = counted.where(~F.col(CORRUPT))
     return good.select(*(F.col(VALUE)[field.name].alias(field.name) for field in row_type(topic).fields))
 
 
-def offsets_of(progress_source: Mapping[str, str | None], which: str) -> Offsets | None:
+def offsets_of(progress_source: Mapping[str, Any], which: str) -> Offsets | None:
     """A source's offsets in a progress report, which has them as text or as an object."""
     from gearshift.pipelines.checkpoint import parse_offsets
 
@@ -129,13 +149,18 @@ def _age() -> Column:
 
 
 def _from_avro(topic: Topic, versions: Versions) -> Column:
-    reader = json.dumps(avro_schema(topic.value))
+    # Spark gives a row of nulls for bytes it cannot decode, which is also what a type of optional fields
+    # may hold; a field that only the reader has, with a default, is null in the first case alone.
+    schema = avro_schema(topic.value)
+    marker = {"name": DECODED, "type": "boolean", "default": True}
+    reader = json.dumps({**schema, "fields": [*schema["fields"], marker]})
     payload = F.expr("substring(value, 6)")
     chosen: Column | None = None
     for id_, writer in versions.writers.items():
         decoded = from_avro(payload, writer, {"avroSchema": reader, "mode": "PERMISSIVE"})
         chosen = _when(chosen, _starts_with([id_]), decoded)
-    return _otherwise(chosen, from_avro(F.lit(None).cast("binary"), reader), versions)
+    type_ = StructType([*row_type(topic).fields, StructField(DECODED, BooleanType())])
+    return _otherwise(chosen, type_, versions)
 
 
 def _from_json(topic: Topic, versions: Versions) -> Column:
@@ -145,7 +170,7 @@ def _from_json(topic: Topic, versions: Versions) -> Column:
     text = F.expr("decode(substring(value, 6), 'UTF-8')")
     decoded = F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
     chosen = _when(None, _starts_with(versions.writers), decoded) if versions.writers else None
-    return _otherwise(chosen, F.from_json(F.lit(None).cast("string"), schema), versions)
+    return _otherwise(chosen, schema, versions)
 
 
 def _starts_with(ids: Iterable[int]) -> Column:
@@ -156,7 +181,7 @@ def _when(chosen: Column | None, condition: Column, value: Column) -> Column:
     return F.when(condition, value) if chosen is None else chosen.when(condition, value)
 
 
-def _otherwise(chosen: Column | None, nothing: Column, versions: Versions) -> Column:
+def _otherwise(chosen: Column | None, type_: StructType, versions: Versions) -> Column:
     """A schema registered while the query runs must not make dead letters: the query stops and starts with it.
 
     Registries count ids upwards, so only an id a little above the highest known can be such a one.
@@ -168,6 +193,6 @@ def _otherwise(chosen: Column | None, nothing: Column, versions: Versions) -> Co
         & (F.expr("length(value)") > 5)
         & id_.between(highest + 1, highest + _REGISTERED_SOON)
     )
-    unknown = F.raise_error(F.concat(F.lit(f"{UNKNOWN_SCHEMA}="), id_.cast("string"), F.lit(";")))
-    stopped = F.when(unknown.isNotNull(), nothing)
-    return _when(chosen, may_be_new, stopped).otherwise(nothing)
+    stop = F.raise_error(F.concat(F.lit(f"{UNKNOWN_SCHEMA}="), id_.cast("string"), F.lit(";")))
+    # Cast to the type itself: a branch that gives null anyway is optimised away with all it would have raised.
+    return _when(chosen, may_be_new, stop.cast(type_)).otherwise(F.lit(None).cast(type_))

@@ -12,13 +12,19 @@ from gearshift.topics import Admin, read
 STAMP = "gearshift.batch"
 
 
-def count_replays(connection: Connection, admin: Admin, pipeline: str, target: Topic, stretch: Stretch) -> int:
+def count_replays(
+    connection: Connection, admin: Admin, pipeline: str, target: Topic, stretch: Stretch
+) -> int:
     """The records of the stretch whose batch never counted.
 
     Each record carries its stretch and batch time, and a batch that counted is no later than the
     stretch's last one; so only the tail of the target from there on has to be read.
     """
-    since = datetime.fromtimestamp(stretch.last_timestamp_ms / 1000, UTC) if stretch.last_timestamp_ms else stretch.began
+    since = (
+        datetime.fromtimestamp(stretch.last_timestamp_ms / 1000, UTC)
+        if stretch.last_timestamp_ms
+        else stretch.began
+    )
     starts = {partition: offset for (_, partition), offset in admin.offsets_at([target.name], since).items()}
     prefix = f"{pipeline}/{stretch.number}/".encode()
     count = 0

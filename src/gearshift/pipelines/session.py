@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf, SparkContext, cloudpickle
+from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
 from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
@@ -17,10 +19,13 @@ from gearshift.settings import Settings
 
 SHUFFLE_PARTITIONS = 2
 SPARE_SLOTS = 4  # for the batches that run beside real-time queries: dead letters, tables, calendars
-_LARGEST_VALUE = 64 * 1024 * 1024  # no Kafka record is larger; a corrupt length must not make Avro allocate gigabytes
+_LARGEST_VALUE = (
+    64 * 1024 * 1024
+)  # no Kafka record is larger; a corrupt length must not make Avro allocate gigabytes
 
 _AVRO_LIMITS = " ".join(
-    f"-Dorg.apache.avro.limits.{kind}.maxLength={_LARGEST_VALUE}" for kind in ("string", "bytes", "collectionItems")
+    f"-Dorg.apache.avro.limits.{kind}.maxLength={_LARGEST_VALUE}"
+    for kind in ("string", "bytes", "collectionItems")
 )
 
 # A checkpoint is born with these or it can never run in real time; Spark has no way to convert one.
@@ -72,12 +77,19 @@ def default_master(graph: Graph) -> str:
     return f"local[{max(4, sum(most(pipeline) for pipeline in graph.pipelines.values())) + SPARE_SLOTS}]"
 
 
-def open_session(graph: Graph, settings: Settings, jars: Iterable[Path], *, log_file: Path | None = None) -> SparkSession:
+def open_session(
+    graph: Graph, settings: Settings, jars: Iterable[Path], *, log_file: Path | None = None
+) -> SparkSession:
     """Start Spark, quietly and on loopback, with what every gear needs."""
     master = settings.spark_master or default_master(graph)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Python UDFs run in this environment, with its packages, not in the first Python on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _send_user_code(graph)
     _refuse_breaking(settings)
+    # PySpark prints every failed analysis as a page of JSON; ours come out as one sentence.
+    logging.getLogger("DataFrameQueryContextLogger").disabled = True
     configuration = {**_DEFAULTS, "spark.jars": ",".join(str(jar) for jar in jars), **settings.spark}
     if log_file is not None:
         options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
@@ -88,6 +100,13 @@ def open_session(graph: Graph, settings: Settings, jars: Iterable[Path], *, log_
     for name, value in configuration.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _send_user_code(graph: Graph) -> None:
+    """Functions of the app's own file travel whole to Python workers, which could not import it."""
+    names = {pipeline.transform.__module__ for pipeline in graph.pipelines.values()} - {"__main__"}
+    for name in names & sys.modules.keys():
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # pyright: ignore[reportUnknownMemberType]
 
 
 def _launch(configuration: dict[str, str], log_file: Path) -> None:
@@ -129,5 +148,5 @@ def _log_configuration(log_file: Path) -> Path:
 
 def total_slots(spark: SparkSession) -> int:
     """How many tasks can run at once: of `local[N]` the N, of a cluster the cores of its executors."""
-    local = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", spark.sparkContext.master)
+    local = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", spark.sparkContext.master or "")
     return int(local[1]) if local else spark.sparkContext.defaultParallelism

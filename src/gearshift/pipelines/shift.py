@@ -48,7 +48,7 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
         on_step("stop", f"stopping {before}")
         driver.halt()
         try:
-            _run(driver, gear, f"shift from {before}", stopped, on_step)
+            pause = _run(driver, gear, f"shift from {before}", stopped, on_step)
         except GearshiftError as error:
             on_step("rollback", f"{gear} failed: {error}; going back to {before}")
             driver.halt(str(error))
@@ -60,7 +60,6 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
                 file=error.file,
                 line=error.line,
             ) from error
-        pause = time.monotonic() - stopped
         replayed = driver.books.count_replays()
     on_step("done", f"{pipeline.name} runs in {gear}")
     return Shifted(
@@ -73,12 +72,13 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
     )
 
 
-def _run(driver: Driver, gear: Gear, why: str, stopped: float, on_step: Step) -> None:
+def _run(driver: Driver, gear: Gear, why: str, stopped: float, on_step: Step) -> float:
     on_step("start", f"starting {gear}")
     stretch = driver.start(gear, why)
     on_step("verify", "waiting for progress")
-    driver.verify(stretch)
-    driver.books.mark(stretch, pause=time.monotonic() - stopped, verified=True)
+    pause = driver.verify() - stopped
+    driver.books.mark(stretch, pause=pause, verified=True)
+    return pause
 
 
 def _wait_for_boundary(driver: Driver, on_step: Step) -> None:
@@ -87,7 +87,10 @@ def _wait_for_boundary(driver: Driver, on_step: Step) -> None:
     if query is None or not query.isActive:
         return
     wait = seconds_until(driver.boundary())
-    on_step("boundary", f"the batch under way ends in {wait.total_seconds():.0f} s" if wait else "at the end of the batch")
+    on_step(
+        "boundary",
+        f"the batch under way ends in {wait.total_seconds():.0f} s" if wait else "at the end of the batch",
+    )
     run_id = str(query.runId)
     latest = driver.condition.progress
     last = latest.batch_id if latest is not None and latest.run_id == run_id else -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from gearshift.errors import GearshiftError, TransformError
 
 
 @contextmanager
-def calling(pipeline: Pipeline) -> Iterator[None]:
+def calling(pipeline: Pipeline) -> Generator[None]:
     """Run a pipeline's transform so that what it raises is shown as the user's own."""
     try:
         yield

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
 from gearshift.definitions import Pipeline, Topic
 from gearshift.errors import CheckError
@@ -17,6 +18,7 @@ from gearshift.schemas import avro_schema
 from gearshift.schemas.wire import head
 
 NULL_FIELD = "GEARSHIFT_NULL_FIELD"
+_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def records(frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: int, stretch: int) -> DataFrame:
@@ -26,7 +28,8 @@ def records(frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: in
     if topic.format == "avro":
         payload = to_avro(value, json.dumps(avro_schema(topic.value)))
     else:
-        payload = F.encode(F.to_json(value, {"ignoreNullFields": "false"}), "UTF-8")
+        text = value.cast(_with_decimals_as_text(_nullable(row_type(topic))))
+        payload = F.encode(F.to_json(text, _JSON), "UTF-8")
     columns = [
         F.concat(F.lit(head(schema_id)), payload).alias("value"),
         _stamp(pipeline, stretch).alias("headers"),
@@ -43,16 +46,26 @@ def check_columns(schema: StructType, pipeline: Pipeline, topic: Topic) -> None:
     name = topic.value.__name__
     for column in given:
         if column not in wanted:
-            raise _misfit(f"column {column} is no field of {name}", f"drop it, or add it to {name}", pipeline, topic)
+            raise _misfit(
+                f"column {column} is no field of {name}", f"drop it, or add it to {name}", pipeline, topic
+            )
     for column, field in wanted.items():
         if column not in given:
             if field.nullable:
                 continue
-            raise _misfit(f"column {column}, a field of {name}, is missing", f"select it, or make it Optional in {name}", pipeline, topic)
+            raise _misfit(
+                f"column {column}, a field of {name}, is missing",
+                f"select it, or make it Optional in {name}",
+                pipeline,
+                topic,
+            )
         if not _same_kind(given[column].dataType, field.dataType):
             have, want = given[column].dataType.simpleString(), field.dataType.simpleString()
             raise _misfit(
-                f"column {column} is {have} but {name}.{column} is {want}", f"cast it to {want}", pipeline, topic
+                f"column {column} is {have} but {name}.{column} is {want}",
+                f"cast it to {want}",
+                pipeline,
+                topic,
             )
 
 
@@ -60,11 +73,31 @@ def _fit(frame: DataFrame, column: str, pipeline: Pipeline, topic: Topic) -> Col
     field = row_type(topic)[column]
     if column not in frame.columns:
         return F.lit(None).cast(field.dataType).alias(column)
-    value = F.col(column).cast(field.dataType)
+    type_ = _nullable(field.dataType)  # Spark has no cast that promises there are no nulls inside
+    value = F.col(column).cast(type_)
     if not field.nullable and frame.schema[column].nullable:
-        message = f"{NULL_FIELD}={pipeline.name}.{column};"
-        value = F.coalesce(value, F.raise_error(F.lit(message)).cast(field.dataType))
+        message = f"{NULL_FIELD}={column};"
+        value = F.coalesce(value, F.raise_error(F.lit(message)).cast(type_))
     return value.alias(column)
+
+
+def _nullable(type_: DataType) -> DataType:
+    return _rebuilt(type_, lambda leaf: leaf)
+
+
+def _with_decimals_as_text(type_: DataType) -> DataType:
+    """JSON's numbers are floating point to most readers: decimals travel as text."""
+    return _rebuilt(type_, lambda leaf: StringType() if isinstance(leaf, DecimalType) else leaf)
+
+
+def _rebuilt(type_: DataType, change: Callable[[DataType], DataType]) -> DataType:
+    if isinstance(type_, StructType):
+        return StructType([StructField(field.name, _rebuilt(field.dataType, change)) for field in type_.fields])
+    if isinstance(type_, ArrayType):
+        return ArrayType(_rebuilt(type_.elementType, change))
+    if isinstance(type_, MapType):
+        return MapType(_rebuilt(type_.keyType, change), _rebuilt(type_.valueType, change))
+    return change(type_)
 
 
 def _stamp(pipeline: Pipeline, stretch: int) -> Column:
@@ -93,4 +126,6 @@ def _same_kind(given: DataType, wanted: DataType) -> bool:
 
 def _misfit(what: str, hint: str, pipeline: Pipeline, topic: Topic) -> CheckError:
     where = pipeline.defined_at
-    return CheckError(what, hint=hint, pipeline=pipeline.name, topic=topic.name, file=where.file, line=where.line)
+    return CheckError(
+        what, hint=hint, pipeline=pipeline.name, topic=topic.name, file=where.file, line=where.line
+    )

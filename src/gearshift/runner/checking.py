@@ -23,8 +23,12 @@ def check_app(app: App, settings: Settings) -> list[dict[str, Any]]:
     spark = open_session(graph, settings, jars("spark", cache=settings.cache), log_file=log_file)
     try:
         # Planning opens no connection, so any address will do.
-        connection = Connection.of(settings, bootstrap_servers="127.0.0.1:9", registry_url="http://127.0.0.1:9")
-        engine = Engine(spark=spark, connection=connection, settings=settings, graph=graph, admin=Admin(connection))
+        connection = Connection.of(
+            settings, bootstrap_servers="127.0.0.1:9", registry_url="http://127.0.0.1:9"
+        )
+        engine = Engine(
+            spark=spark, connection=connection, settings=settings, graph=graph, admin=Admin(connection)
+        )
         pipelines = list(graph.pipelines.values())
         reports = check_all(Checker(engine), pipelines)
     finally:

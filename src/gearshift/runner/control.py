@@ -22,12 +22,16 @@ _LARGEST_REQUEST = 65_536
 class Control:
     """Answers `status` and `shift` for a runner."""
 
-    def __init__(self, status: Callable[[], dict[str, Any]], shift: Callable[[str, str, bool, Emit], None]) -> None:
+    def __init__(
+        self, status: Callable[[], dict[str, Any]], shift: Callable[[str, str, bool, Emit], None]
+    ) -> None:
         self.token = secrets.token_urlsafe(24)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.token, status, shift))
         self._server.daemon_threads = True
         self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="control", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="control", daemon=True
+        )
 
     def open(self) -> None:
         """Begin to answer."""
@@ -45,23 +49,31 @@ def _handler(
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self._allowed() and self.path == "/status":
-                self._begin(200)
-                self._line(status())
-            elif self._allowed():
+            if not self._allowed():
+                return
+            if self.path != "/status":
                 self._begin(404)
+                return
+            found = status()
+            self._begin(200)
+            self._line(found)
 
         def do_POST(self) -> None:
             if not self._allowed():
                 return
-            length = int(self.headers.get("Content-Length") or 0)
-            if self.path != "/shift" or length > _LARGEST_REQUEST:
+            length = self.headers.get("Content-Length") or ""
+            if self.path != "/shift":
                 self._begin(404)
                 return
-            wanted = json.loads(self.rfile.read(length))
+            try:
+                wanted = json.loads(self.rfile.read(min(int(length), _LARGEST_REQUEST)))
+                pipeline, gear, now = str(wanted["pipeline"]), str(wanted["gear"]), bool(wanted["now"])
+            except (ValueError, KeyError, TypeError):
+                self._begin(400)
+                return
             self._begin(200)
             try:
-                shift(wanted["pipeline"], wanted["gear"], wanted["now"], self._line)
+                shift(pipeline, gear, now, self._line)
             except GearshiftError as error:
                 self._line({"error": describe(error)})
             except Exception as error:
@@ -70,8 +82,8 @@ def _handler(
         def _allowed(self) -> bool:
             # The token keeps other users out, the Host check pages in a browser that resolve a name to us.
             host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-            given = self.headers.get("Authorization") or ""
-            if host in ("127.0.0.1", "localhost") and hmac.compare_digest(given, f"Bearer {token}"):
+            given = (self.headers.get("Authorization") or "").encode()
+            if host in ("127.0.0.1", "localhost") and hmac.compare_digest(given, f"Bearer {token}".encode()):
                 return True
             self._begin(403)
             return False

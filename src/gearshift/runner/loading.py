@@ -16,21 +16,41 @@ def load_app(file: Path) -> App:
     if not file.is_file():
         raise AppLoadError("no such file", hint="name the Python file that declares the App", file=str(file))
     sys.path.insert(0, str(file.parent.absolute()))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    # A file may be called queue.py: what others have imported under that name stays theirs.
+    known = sys.modules.get(file.stem)
+    is_ours = known is None or getattr(known, "__file__", None) == str(file.absolute())
+    name = file.stem if is_ours else f"{file.stem}_app"
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise AppLoadError("not a Python file", hint="name the .py file that declares the App", file=str(file))
+        raise AppLoadError(
+            "not a Python file", hint="name the .py file that declares the App", file=str(file)
+        )
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module  # dataclasses look their module up by name
+    sys.modules[name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
     except GearshiftError:
         raise
     except SyntaxError as error:
-        raise AppLoadError(f"{error.msg}", hint="mend the file", file=str(file), line=error.lineno) from error
+        # It may be in a module that the file imports.
+        where = str(file) if error.filename in (None, str(file.absolute())) else error.filename
+        raise AppLoadError(f"{error.msg}", hint="mend the file", file=where, line=error.lineno) from error
     except Exception as error:
-        own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file.absolute()]
+        own = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename) == file.absolute()
+        ]
         line = own[-1].lineno if own else None
-        raise AppLoadError(f"{type(error).__name__}: {error}", hint="mend the file", file=str(file), line=line) from error
+        too_soon = "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error)
+        hint = (
+            "build columns inside a function: Spark starts after the file is read"
+            if too_soon
+            else "mend the file"
+        )
+        raise AppLoadError(
+            f"{type(error).__name__}: {error}", hint=hint, file=str(file), line=line
+        ) from error
     apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     if len(apps) != 1:
         found = "no App" if not apps else f"{len(apps)} Apps"

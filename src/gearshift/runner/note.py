@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from gearshift.stack.files import write_whole
 from gearshift.stack.processes import Pid
@@ -39,7 +40,8 @@ class Note:
         except (FileNotFoundError, json.JSONDecodeError):
             return None
         spark = Pid(**found["spark_pid"]) if found["spark_pid"] else None
-        return cls(**{**found, "pid": Pid(**found["pid"]), "spark_pid": spark})
+        kept: dict[str, Any] = {**found, "pid": Pid(**found["pid"]), "spark_pid": spark}
+        return cls(**kept)
 
     @staticmethod
     def remove(home: Path) -> None:

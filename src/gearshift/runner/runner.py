@@ -15,17 +15,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, Self
 
 from gearshift import stack as local
 from gearshift.app import App
 from gearshift.definitions import Topic
-from gearshift.errors import DefinitionError, RunnerError
+from gearshift.errors import DefinitionError, GearshiftError, RunnerError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat
-from gearshift.pipelines.checks import Checker
+from gearshift.pipelines.checks import Checker, Report
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.listener import Progress, listen
@@ -39,6 +37,9 @@ from gearshift.sources import Simulator
 from gearshift.stack.artifacts import jars
 from gearshift.stack.processes import Pid
 from gearshift.topics import Admin, DeadLetters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +79,18 @@ class Runner:
         self._exit.close()
 
     def shift(
-        self, pipeline: str, gear: Gear, *, now: bool = False, on_step: Callable[[str, str], None] = lambda *_: None
+        self,
+        pipeline: str,
+        gear: Gear,
+        *,
+        now: bool = False,
+        on_step: Callable[[str, str], None] = lambda _step, _words: None,
     ) -> Shifted:
         """Bring a pipeline into a gear."""
         if pipeline not in self.drivers:
-            raise DefinitionError(f"no pipeline {pipeline!r}", hint=f"there are {', '.join(self.drivers)}", app=self.graph.app)
+            raise DefinitionError(
+                f"no pipeline {pipeline!r}", hint=f"there are {', '.join(self.drivers)}", app=self.graph.app
+            )
         return shift(self.drivers[pipeline], gear, self._checker, now=now, on_step=on_step)
 
     def status(self) -> dict[str, Any]:
@@ -125,7 +133,11 @@ class Runner:
             spark_jars = jars("spark", cache=self.settings.cache)
             self._said("starting Spark")
             opening = pool.submit(
-                open_session, self.graph, self.settings, spark_jars, log_file=self.settings.home.absolute() / "logs" / "spark.log"
+                open_session,
+                self.graph,
+                self.settings,
+                spark_jars,
+                log_file=self.settings.home.absolute() / "logs" / "spark.log",
             )
             try:
                 self.stack = self._exit.enter_context(local.up(self.settings, progress=self._said))
@@ -146,7 +158,8 @@ class Runner:
         self._checker = Checker(self.engine)
         self._said("checking pipelines")
         self.drivers = {
-            name: Driver(self.engine, pipeline, registry, letters) for name, pipeline in self.graph.pipelines.items()
+            name: Driver(self.engine, pipeline, registry, letters)
+            for name, pipeline in self.graph.pipelines.items()
         }
         for driver in self.drivers.values():
             self._at_exit(driver.books.close)
@@ -158,6 +171,8 @@ class Runner:
             self._said(f"starting {driver.pipeline.name} in {driver.gear}")
             self._at_exit(driver.close)
             driver.open()
+        if self.graph.sources:
+            self._await_pipelines()
         for source in self.graph.sources.values():
             simulator = self.simulators[source.name] = Simulator(source, connection)
             self._at_exit(simulator.close)
@@ -165,9 +180,18 @@ class Runner:
         self._exit.callback(self._rates.close)
         self._rates.open(self._measure)
 
+    def _await_pipelines(self) -> None:
+        """Let the pipelines take their slots before simulated records come: the first ones are then not old at once."""
+        for driver in self.drivers.values():
+            if driver.stretch is not None and driver.gear is not Gear.BATCH:
+                try:
+                    driver.await_working()
+                except GearshiftError as error:
+                    log.warning("%s", error)  # the driver itself starts it again
+
     def _check(self) -> None:
         """Refuse, before anything starts, what could not run."""
-        real_time = []
+        real_time: list[tuple[Report, bool]] = []
         for driver in self.drivers.values():
             report = self._checker.report(driver.pipeline)
             report.require(driver.gear)
@@ -187,7 +211,9 @@ class Runner:
         except BlockingIOError:
             note = Note.find(home)
             who = f"{note.app}, process {note.pid.number}" if note else "another process"
-            raise RunnerError(f"a runner is running in {home} ({who})", hint="stop it, or use another folder") from None
+            raise RunnerError(
+                f"a runner is running in {home} ({who})", hint="stop it, or use another folder"
+            ) from None
         note = Note.find(home)
         if note is not None and note.spark_pid is not None and note.spark_pid.alive:
             self._said("waiting for the Spark of the last run to end")
@@ -212,7 +238,10 @@ class Runner:
 
     def _shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit) -> None:
         done = self.shift(
-            pipeline, Gear.named(gear), now=now, on_step=lambda step, words: emit({"step": step, "words": words})
+            pipeline,
+            Gear.named(gear),
+            now=now,
+            on_step=lambda step, words: emit({"step": step, "words": words}),
         )
         emit({"shifted": asdict(done)})
 
@@ -244,7 +273,9 @@ class Runner:
             "replayed": ledger.replayed,
             "gap": ledger.gap,
             "restarts": condition.restarts,
-            "next_run": condition.next_run.isoformat() if driver.gear is Gear.BATCH and condition.next_run else None,
+            "next_run": condition.next_run.isoformat()
+            if driver.gear is Gear.BATCH and condition.next_run
+            else None,
         }
 
     def _measure(self) -> None:
@@ -255,9 +286,13 @@ class Runner:
             name, done = driver.pipeline.name, flat(driver.books.ledger.ends)
             sources = {topic.name for topic in driver.pipeline.topics.values()}
             total = sum(end for (topic, _), end in ends.items() if topic in sources)
-            behind = sum(max(0, end - done.get(place, 0)) for place, end in ends.items() if place[0] in sources)
+            behind = sum(
+                max(0, end - done.get(place, 0)) for place, end in ends.items() if place[0] in sources
+            )
             target = driver.pipeline.target
-            out = sum(end for (topic, _), end in ends.items() if isinstance(target, Topic) and topic == target.name)
+            out = sum(
+                end for (topic, _), end in ends.items() if isinstance(target, Topic) and topic == target.name
+            )
             self._rates.note(name, total, out, behind)
 
 
@@ -294,7 +329,11 @@ class _Rates:
     def note(self, name: str, arrived: int, written: int, lag: int) -> None:
         """Take one measurement."""
         now = time.monotonic()
-        seen = [entry for entry in self._seen.get(name, []) if now - entry[0] < timedelta(seconds=10).total_seconds()]
+        seen = [
+            entry
+            for entry in self._seen.get(name, [])
+            if now - entry[0] < timedelta(seconds=10).total_seconds()
+        ]
         self._seen[name] = [*seen, (now, arrived, written)]
         first = self._seen[name][0]
         passed = now - first[0]
@@ -317,4 +356,6 @@ def _end(spark: Pid) -> None:
             os.kill(spark.number, signal.SIGKILL)
         time.sleep(0.05)
     if spark.alive:
-        raise RunnerError(f"the Spark of the last run, process {spark.number}, does not end", hint="end it by hand")
+        raise RunnerError(
+            f"the Spark of the last run, process {spark.number}, does not end", hint="end it by hand"
+        )
