@@ -55,7 +55,9 @@ def meters() -> Iterator[MeterReading]:
         for meter in range(METERS):
             hour = clock.hour + clock.minute / 60
             usual = 0.3 + 0.5 * math.exp(-((hour - 12) ** 2) / 4) + 0.9 * math.exp(-((hour - 19) ** 2) / 6)
-            load = usual * chance.uniform(0.5, 1.5) + (chance.uniform(1.5, 3.0) if chance.random() < 0.02 else 0.0)
+            load = usual * chance.uniform(0.5, 1.5) + (
+                chance.uniform(1.5, 3.0) if chance.random() < 0.02 else 0.0
+            )
             yield MeterReading(f"meter-{meter:03}", round(load, 3), clock)
         clock += timedelta(minutes=1)
 

@@ -40,10 +40,19 @@ _SECONDS = {
     "month": 30 * 86_400,
     "year": 365 * 86_400,
 }
-_SHORT = {"ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "m": "minute", "h": "hour", "d": "day"}
+_SHORT = {
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "min": "minute",
+    "m": "minute",
+    "h": "hour",
+    "d": "day",
+}
 _CALENDAR = ("hour", "day", "week", "month", "year")
 REAL_TIME_BELOW = timedelta(seconds=10)
 BATCH_FROM = timedelta(hours=1)
+LONGEST = timedelta(days=100 * 365)
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 
 
@@ -67,7 +76,7 @@ class Freshness:
         >>> Freshness.parse("month")
         Freshness(count=1, unit='month')
         """
-        match = re.fullmatch(r"\s*(\d+)?\s*([a-zA-Z]+)\s*", text)
+        match = re.fullmatch(r"\s*(\d{1,15})?\s*([a-zA-Z]+)\s*", text)
         word = match[2].lower() if match else ""
         unit = _SHORT.get(word, word.removesuffix("s"))
         count = int(match[1] or 1) if match else 0
@@ -75,6 +84,8 @@ class Freshness:
             raise DefinitionError(
                 f"{text!r} is no duration", hint="write a number and a unit, such as '1 second' or '1 month'"
             )
+        if count * _SECONDS[unit] > LONGEST.total_seconds():
+            raise DefinitionError(f"{text!r} is longer than anybody waits", hint="the longest is 100 years")
         return cls(count, unit)
 
     @property
@@ -109,10 +120,14 @@ class Freshness:
         if self.unit not in _CALENDAR:
             return after + self.duration
         if self.unit == "hour":
-            # Hours are counted in absolute time from local midnight, so a 23- or 25-hour day neither skips nor repeats one.
-            midnight = after.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
-            steps = (after - midnight) // self.duration + 1
-            return (midnight + steps * self.duration).astimezone(zone)
+            # Hours pass in absolute time, so a 23- or 25-hour day neither skips nor repeats one. Those that
+            # fill a day begin again at local midnight; the others go on from one fixed Monday.
+            fills_a_day = 24 % self.count == 0
+            midnight = after.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+            first = midnight.astimezone(UTC) if fills_a_day else _MONDAY
+            run = first + ((after - first) // self.duration + 1) * self.duration
+            tomorrow = (midnight + timedelta(days=1)).astimezone(UTC)
+            return (min(run, tomorrow) if fills_a_day else run).astimezone(zone)
         local = after.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         if self.unit in ("day", "week"):
             length = self.count * (7 if self.unit == "week" else 1)

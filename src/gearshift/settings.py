@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,7 +22,14 @@ from gearshift.freshness import Freshness
 
 FILE = "gearshift.toml"
 PREFIX = "GEARSHIFT_"
-CLIENT_PROPERTIES = ("security.protocol", "sasl.", "ssl.", "client.id", "client.rack", "broker.address.family")
+CLIENT_PROPERTIES = (
+    "security.protocol",
+    "sasl.",
+    "ssl.",
+    "client.id",
+    "client.rack",
+    "broker.address.family",
+)
 
 
 class Settings(BaseModel):
@@ -29,19 +37,39 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    home: Path = Field(default=Path(".gearshift"), description="where the local stack, checkpoints and tables live")
+    home: Path = Field(
+        default=Path(".gearshift"), description="where the local stack, checkpoints and tables live"
+    )
     cache: Path = Field(
-        default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gearshift",
+        default_factory=lambda: (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gearshift"
+        ),
         description="where downloaded jars are kept, once per user",
     )
-    bootstrap_servers: str | None = Field(default=None, description="your own Kafka; none means the local stack")
-    registry_url: str | None = Field(default=None, description="your own schema registry; none means the local one")
-    kafka: dict[str, SecretStr] = Field(default_factory=dict, description="client properties: security.protocol, sasl.*, ssl.*")
-    registry: dict[str, SecretStr] = Field(default_factory=dict, description="registry client: basic.auth.user.info, ssl.*")
+    bootstrap_servers: str | None = Field(
+        default=None, description="your own Kafka; none means the local stack"
+    )
+    registry_url: str | None = Field(
+        default=None, description="your own schema registry; none means the local one"
+    )
+    kafka: dict[str, SecretStr] = Field(
+        default_factory=dict, description="client properties: security.protocol, sasl.*, ssl.*"
+    )
+    registry: dict[str, SecretStr] = Field(
+        default_factory=dict, description="registry client: basic.auth.user.info, ssl.*"
+    )
     brokers: int = Field(default=1, description="brokers in the local stack: 1 or 3")
-    spark_master: str | None = Field(default=None, description="local[N], spark://, yarn or k8s://; none sizes local[N]")
-    spark: dict[str, str] = Field(default_factory=dict, description="further Spark configuration")
-    checkpoints: str | None = Field(default=None, description="URI of the checkpoints; none puts them under home")
+    spark_master: str | None = Field(
+        default=None, description="local[N], spark://, yarn or k8s://; none sizes local[N]"
+    )
+    spark: dict[str, str] = Field(
+        default_factory=dict,
+        description="further Spark configuration",
+        repr=False,  # an object store's keys come this way
+    )
+    checkpoints: str | None = Field(
+        default=None, description="URI of the checkpoints; none puts them under home"
+    )
     warehouse: str | None = Field(default=None, description="URI of the tables; none puts them under home")
     checkpoint_interval: timedelta = Field(
         default=timedelta(minutes=2),
@@ -78,7 +106,9 @@ class Settings(BaseModel):
     def _only_client_properties(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         for name in value:
             if not name.startswith(CLIENT_PROPERTIES):
-                raise ValueError(f"{name} is not a connection property; allowed are {', '.join(CLIENT_PROPERTIES)}")
+                raise ValueError(
+                    f"{name} is not a connection property; allowed are {', '.join(CLIENT_PROPERTIES)}"
+                )
         return value
 
     @property
@@ -110,11 +140,20 @@ def load(
     path = folder / FILE
     from_file = _from_file(path)
     profiles = from_file.pop("profile", {})
+    if not isinstance(profiles, dict) or not all(isinstance(laid, dict) for laid in profiles.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        raise SettingsError(
+            "profile is no setting of the file",
+            hint="write a table [profile.NAME], and choose it with --profile",
+            file=str(path),
+        )
+    profiles = cast("dict[str, dict[str, Any]]", profiles)
     name = chosen.get("profile") or from_environ.get("profile")
     if name is not None:
         if name not in profiles:
             raise SettingsError(
-                f"no profile {name!r}", hint=f"{FILE} has {', '.join(profiles) or 'no profiles'}", file=str(path)
+                f"no profile {name!r}",
+                hint=f"{FILE} has {', '.join(profiles) or 'no profiles'}",
+                file=str(path),
             )
         from_file = _merge(from_file, profiles[name])
     _refuse_unknown(from_file, path)
@@ -129,7 +168,9 @@ def load(
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"setting {key}: {message}", hint=_origin(key, chosen, from_environ, path)) from None
+        raise SettingsError(
+            f"setting {key}: {message}", hint=_origin(key, chosen, from_environ, path)
+        ) from None
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -137,7 +178,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"not valid TOML: {error}", hint="mend the file", file=str(path)) from None
 
 
@@ -150,7 +191,12 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         if name not in Settings.model_fields:
             raise SettingsError(f"unknown setting {variable}", hint=_suggest(name))
         if entry:  # GEARSHIFT_KAFKA__SASL_USERNAME=… is kafka."sasl.username"
-            found.setdefault(name, {})[entry.replace("_", ".")] = value
+            entries = found.setdefault(name, {})
+            if not isinstance(entries, dict):
+                raise SettingsError(f"{PREFIX}{name.upper()} and {variable} are both set", hint="keep one")
+            entries[entry.replace("_", ".")] = value
+        elif name in found:
+            raise SettingsError(f"{variable} and {variable}__… are both set", hint="keep one")
         else:
             found[name] = value
     return found
@@ -160,7 +206,9 @@ def _refuse_unknown(found: Mapping[str, Any], path: Path) -> None:
     for name in found:
         if name not in Settings.model_fields:
             lines = path.read_text(encoding="utf-8").splitlines()
-            line = next((n for n, text in enumerate(lines, 1) if text.strip().lstrip("[").startswith(name)), None)
+            # As a key, or as a table of its own or of a profile's.
+            key = re.compile(rf'\s*(\[\s*(profile\.[^.\]]+\.)?)?"?{re.escape(name)}"?\s*[=.\]]')
+            line = next((n for n, text in enumerate(lines, 1) if key.match(text)), None)
             raise SettingsError(f"unknown setting {name!r}", hint=_suggest(name), file=str(path), line=line)
 
 

@@ -30,7 +30,9 @@ def status(output: OutputOption = Output.TEXT) -> None:
 
 
 def ledger(
-    pipeline: Annotated[str | None, typer.Argument(help="One pipeline; all of them without.", show_default=False)] = None,
+    pipeline: Annotated[
+        str | None, typer.Argument(help="One pipeline; all of them without.", show_default=False)
+    ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show which gear ran over which offsets, and the proof: gaps, replays, pauses."""
@@ -43,7 +45,9 @@ def ledger(
         names = sorted({each.pipeline for each in ledgers})
         ledgers = [each for each in ledgers if each.pipeline == pipeline]
         if not ledgers:
-            raise DefinitionError(f"no ledger of {pipeline!r}", hint=f"there are {', '.join(names) or 'none yet'}")
+            raise DefinitionError(
+                f"no ledger of {pipeline!r}", hint=f"there are {', '.join(names) or 'none yet'}"
+            )
     if output is Output.JSON:
         print_json([each.as_json() for each in ledgers])
     else:

@@ -12,7 +12,9 @@ import typer
 
 from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
 
-FileArgument = Annotated[Path, typer.Argument(help="The Python file that declares the App.", show_default=False)]
+FileArgument = Annotated[
+    Path, typer.Argument(help="The Python file that declares the App.", show_default=False)
+]
 
 
 def run(
@@ -79,7 +81,9 @@ def shift(
     if done is None:
         from gearshift.errors import RunnerError
 
-        raise RunnerError("the runner ended in the middle of the shift", hint='"gearshift run FILE" goes on from there')
+        raise RunnerError(
+            "the runner ended in the middle of the shift", hint='"gearshift run FILE" goes on from there'
+        )
     if output is Output.JSON:
         print_json(done)
     else:

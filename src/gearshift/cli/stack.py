@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gearshift.cli.output import read_settings
+
 if TYPE_CHECKING:
     from gearshift.stack import Stack
 
@@ -27,11 +29,10 @@ def up(
     ] = False,
 ) -> None:
     """Start Kafka and the schema registry, or find them running."""
-    from gearshift import settings as configuration
     from gearshift import stack as local
     from gearshift.stack import supervisor
 
-    settings = configuration.load({"brokers": brokers})
+    settings = read_settings(brokers=brokers)
     if detach:
         _print_addresses(supervisor.detach(settings))
         return
@@ -49,20 +50,18 @@ def up(
 
 def down() -> None:
     """Stop the local services, whoever started them."""
-    from gearshift import settings as configuration
     from gearshift import stack as local
 
-    _say("stopped" if local.down(configuration.load()) else "nothing runs")
+    _say("stopped" if local.down(read_settings()) else "nothing runs")
 
 
 def doctor(
     output: Annotated[Output, typer.Option("--output", "-o", help="text or json")] = Output.TEXT,
 ) -> None:
     """Look for anything this machine lacks."""
-    from gearshift import settings as configuration
     from gearshift.stack.doctor import diagnose
 
-    findings = diagnose(configuration.load())
+    findings = diagnose(read_settings())
     if output is Output.JSON:
         import json
 

@@ -24,7 +24,7 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
     pipelines = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("pipeline", "gear", "state"):
         pipelines.add_column(column)
-    for column in ("in/s", "out/s", "lag", "p50", "p99", "records", "dead letters"):
+    for column in ("in/s", "out/s", "lag", "p50", "p99", "records", "dead"):
         pipelines.add_column(column, justify="right")
     for entry in runner["pipelines"]:
         state = entry["state"]
@@ -32,7 +32,8 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
             state = f"next run {_moment(entry['next_run'])}"
         pipelines.add_row(
             entry["name"],
-            entry["gear"] + (f" (declared {entry['declared']})" if entry["gear"] != entry["declared"] else ""),
+            entry["gear"]
+            + ("" if entry["gear"] == entry["declared"] else " ⇄"),  # shifted from what is declared
             f"[red]{state}[/]" if entry["error"] else state,
             _number(entry["records_per_second"]),
             _number(entry["written_per_second"]),
@@ -43,10 +44,14 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
             _number(entry["dead_letters"]),
         )
     parts: list[RenderableType] = [f"[bold]{runner['app']}[/] on {runner['bootstrap_servers']}", pipelines]
-    parts += [f"[red]{entry['name']}: {escape(entry['error'])}[/]" for entry in runner["pipelines"] if entry["error"]]
+    parts += [
+        f"[red]{entry['name']}: {escape(entry['error'])}[/]"
+        for entry in runner["pipelines"]
+        if entry["error"]
+    ]
     parts += [
         f"source {source['name']} → {source['topic']}: {source['sent']:,} sent"
-        + (f", [red]{source['error']}[/]" if source["error"] else "")
+        + (f", [red]{escape(source['error'])}[/]" if source["error"] else "")
         for source in runner["sources"]
     ]
     return Group(*parts)
@@ -84,7 +89,13 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
     if not ledgers:
         console.print("nothing has run here yet")
     for ledger in ledgers:
-        table = Table(title=f"{ledger.app}.{ledger.pipeline}", title_justify="left", box=None, pad_edge=False, header_style="bold")
+        table = Table(
+            title=f"{ledger.app}.{ledger.pipeline}",
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+            header_style="bold",
+        )
         for column in ("#", "gear", "from", "to", "why", "offsets"):
             table.add_column(column)
         for column in ("records", "written", "replayed", "dead", "gap", "pause"):
@@ -102,7 +113,9 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
 def proof(ledger: Ledger) -> str:
     """One line: what the ledger proves."""
     records = sum(stretch.records for stretch in ledger.stretches)
-    verdict = "[green]no gap[/]" if ledger.gap == 0 else f"[red]{ledger.gap} records missing or taken twice[/]"
+    verdict = (
+        "[green]no gap[/]" if ledger.gap == 0 else f"[red]{ledger.gap} records missing or taken twice[/]"
+    )
     pauses = [stretch.pause for stretch in ledger.stretches if stretch.pause is not None]
     longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
     return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}, {ledger.replayed:,} replayed{longest}"
@@ -118,14 +131,20 @@ def show_reports(reports: list[dict[str, Any]]) -> None:
         if report["error"]:
             table.add_row(report["pipeline"], *["[red]error[/]"] * 3, report["declared"])
         else:
-            marks = ["[green]yes[/]" if verdict["ok"] else "[red]no[/]" for verdict in report["gears"].values()]
+            marks = [
+                "[green]yes[/]" if verdict["ok"] else "[red]no[/]" for verdict in report["gears"].values()
+            ]
             table.add_row(report["pipeline"], *marks, f"{report['declared']} ({report['freshness']})")
     console.print(table)
     for report in reports:
         if report["error"]:
             error = report["error"]
-            console.print(f"\n[bold]{report['pipeline']}[/]: {error['what']}  {error['file']}:{error['line']}", soft_wrap=True)
-            console.print(f"  try: {error['hint']}", soft_wrap=True)
+            console.print(
+                f"\n[bold]{report['pipeline']}[/]: {escape(error['what'])}  {_place(error)}",
+                soft_wrap=True,
+            )
+            if error["hint"]:
+                console.print(f"  try: {escape(error['hint'])}", soft_wrap=True)
         told: set[tuple[str, str]] = set()
         for gear, verdict in report["gears"].items():
             for refusal in verdict["refusals"]:
@@ -133,10 +152,15 @@ def show_reports(reports: list[dict[str, Any]]) -> None:
                     continue
                 told.add((refusal["what"], refusal["at"]))
                 console.print(
-                    f"\n[bold]{report['pipeline']}[/] not in {gear}: {refusal['what']} ({refusal['operator']})  {refusal['at']}",
+                    f"\n[bold]{report['pipeline']}[/] not in {gear}: {escape(refusal['what'])} ({refusal['operator']})  {refusal['at']}",
                     soft_wrap=True,
                 )
-                console.print(f"  try: {refusal['rewrite']}", soft_wrap=True)
+                console.print(f"  try: {escape(refusal['rewrite'])}", soft_wrap=True)
+
+
+def _place(error: dict[str, Any]) -> str:
+    at = (error["file"], error["line"])
+    return escape(":".join(str(part) for part in at if part is not None))
 
 
 def _stretch_row(stretch: Stretch) -> list[str]:
@@ -145,7 +169,7 @@ def _stretch_row(stretch: Stretch) -> list[str]:
         str(stretch.gear),
         _moment(stretch.began.isoformat()),
         _moment(stretch.ended.isoformat()) if stretch.ended else "now",
-        stretch.why,
+        escape(stretch.why),
         _ranges(stretch.starts, stretch.ends),
         _number(stretch.records),
         _number(stretch.written),
