@@ -1,0 +1,185 @@
+"""`make demo`: the smart-meter story from an empty machine, in under three minutes, ending by itself.
+
+It prints the first alert and how fresh it is, shifts the alert pipeline through all gears while
+readings flow, prints the ledger's proof and the bills. `--keep` leaves the app running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from gearshift import settings as configuration
+from gearshift import tables
+from gearshift.cli.output import explain
+from gearshift.cli.tables import proof, show_ledgers, status_table, wide_console
+from gearshift.connection import Connection
+from gearshift.errors import GearshiftError
+from gearshift.freshness import Gear
+from gearshift.schemas import Decoder, Registry
+from gearshift.topics import tail
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+console = wide_console()
+
+
+class Phone:
+    """The owner's phone: a plain consumer of the alerts. It also reads the readings, to know when each was sent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.latencies: list[float] = []
+        self._connection = connection
+        self._sent: dict[tuple[str, datetime], datetime] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Put it away."""
+        self._closing.set()
+        self._thread.join(10)
+
+    def _listen(self) -> None:
+        from smart_meter import alerts, readings
+
+        topics = [readings.name, alerts.name]
+        with (
+            Registry(self._connection) as registry,
+            tail(self._connection, topics, from_beginning=True) as inbox,
+        ):
+            decode = {topic.name: Decoder(topic, registry) for topic in (readings, alerts)}
+            while not self._closing.is_set():
+                for record in inbox.poll(timedelta(milliseconds=20)):
+                    value = decode[record.topic](record.value)
+                    if record.topic == readings.name:
+                        self._sent[value.meter_id, value.read_at] = record.timestamp
+                    else:
+                        self._take(value, datetime.now(UTC))
+
+    def _take(self, alert: Any, arrived: datetime) -> None:
+        sent = self._sent.get((alert.meter_id, alert.read_at))
+        if sent is not None:
+            self.latencies.append((arrived - sent).total_seconds() * 1000)
+            if len(self.latencies) <= 3:
+                console.print(
+                    f"  [yellow]SMS[/] to the owner of {alert.meter_id}: load is {alert.load_kw:.2f} kW at "
+                    f"{alert.read_at:%H:%M}  [dim]({self.latencies[-1]:.0f} ms after the meter sent it)[/]"
+                )
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--keep", action="store_true", help="leave the app running until Ctrl-C")
+    options.add_argument(
+        "--folder", type=Path, default=Path(".gearshift") / "demo", help="where it keeps its data"
+    )
+    chosen = options.parse_args()
+    logging.basicConfig(level=logging.ERROR)
+    began = time.monotonic()
+    try:
+        tell(chosen.folder, keep=chosen.keep)
+    except GearshiftError as error:
+        return explain(error)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        return 130
+    console.print(f"\nThe whole story took {time.monotonic() - began:.0f} s. Nothing is left running.")
+    return 0
+
+
+def tell(folder: Path, *, keep: bool) -> None:
+    """The story."""
+    settings = configuration.load({"home": folder.absolute(), "checkpoint_interval": "6 seconds"})
+    console.rule("[bold]Gearshift: one stream of meter readings, three promises")
+    from gearshift.runner.loading import load_app
+
+    app = load_app(HERE / "smart_meter.py")
+    from gearshift.runner.runner import Runner
+
+    with Runner(
+        app, settings, file=HERE / "smart_meter.py", said=lambda words: console.print(f"  [dim]{words}[/]")
+    ) as runner:
+        phone = Phone(runner.engine.connection)
+        try:
+            console.print("\n[bold]1. Real-time:[/] a load above 2 kW reaches the owner")
+            wait(lambda: len(phone.latencies) >= 3, "an alert")
+            driver = runner.drivers["load_alerts"]
+            wait(
+                lambda: len(phone.latencies) >= 30, "thirty alerts"
+            )  # Spark compiles its code on the first ones
+            before = len(phone.latencies)
+            wait(lambda: len(phone.latencies) >= before + 20, "twenty more alerts")
+            console.print(
+                f"  the next twenty: {median(phone.latencies[before:]):.0f} ms, from the meter to the phone (median)"
+            )
+
+            console.print(
+                "\n[bold]2. The shift:[/] the same pipeline, live, through every gear, while readings flow"
+            )
+            for gear in (Gear.NEAR_REAL_TIME, Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME):
+                done = runner.shift("load_alerts", gear)
+                console.print(
+                    f"  {done.before} → [bold]{done.after}[/]: waited {done.waited:.1f} s for the batch to end, "
+                    f"pause {done.pause:.1f} s, {done.replayed} records replayed"
+                )
+
+            console.print("\n[bold]3. The proof:[/] what ran over which offsets")
+            show_ledgers([driver.books.ledger])
+
+            console.print("[bold]4. The bills:[/] a batch over the history, as exact decimals")
+            runner.shift("keep_history", Gear.BATCH)
+            runner.shift("monthly_bills", Gear.BATCH)
+            show_bills(settings.warehouse_uri)
+
+            console.print("\n[bold]Summary[/]")
+            console.print(status_table(runner.status()))
+            console.print(f"  {len(phone.latencies):,} alerts; load_alerts: {proof(driver.books.ledger)}")
+            if keep:
+                console.print(
+                    f"\nIt keeps running: try [bold]GEARSHIFT_HOME={folder} gearshift status[/]. Ctrl-C stops it."
+                )
+                threading.Event().wait()
+        finally:
+            phone.close()
+
+
+def show_bills(warehouse: str) -> None:
+    """The dearest bills, read by DuckDB."""
+    answer = tables.sql(
+        warehouse,
+        "select month, meter_id, kwh, amount, readings from monthly_bills order by amount desc, meter_id limit 5",
+    )
+    table = Table(box=None, pad_edge=True, header_style="bold")
+    for column in ("month", "meter", "kWh", "amount", "readings"):
+        table.add_column(column, justify="left" if column in ("month", "meter") else "right")
+    for month, meter, kwh, amount, readings in answer.rows:
+        table.add_row(month, meter, f"{kwh:.3f}", f"€ {amount}", f"{readings:,}")
+    console.print(table)
+    [(bills, total)] = tables.sql(warehouse, "select count(*), sum(amount) from monthly_bills").rows
+    console.print(f"  {bills} bills, € {total} in all")
+
+
+def wait(check: Callable[[], object], what: str, within: float = 60.0) -> None:
+    """Until it is so, or a clear word that it is not."""
+    until = time.monotonic() + within
+    while not check():
+        if time.monotonic() > until:
+            raise GearshiftError(
+                f"{what} did not come within {within:.0f} s", hint="see .gearshift/demo/logs/spark.log"
+            )
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
