@@ -1,0 +1,273 @@
+"""Gearshift beside a hand-written PySpark script with equal settings, on the same broker, in one run.
+
+Two queries: stateless (a filter) and stateful (a count per key). Two measures: the latency of records
+that arrive at a steady rate, in real-time; and the throughput of a backlog, in batch (AvailableNow).
+The two sides take turns, several rounds, and the medians are compared: on a noisy machine only the
+ratios of one run mean anything. Results go to benchmarks/results/overhead.json and to a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import gearshift as gs
+from gearshift import settings as configuration
+from gearshift import stack as local
+from gearshift.connection import Connection
+from gearshift.schemas import Registry, encode, pack
+from gearshift.stack.artifacts import jars
+from gearshift.topics import Admin, Producer, tail
+
+HERE = Path(__file__).parent
+KEYS = 100
+PARTITIONS = 4
+
+
+@dataclass
+class Event:
+    key: str
+    sent: float
+    n: int
+
+
+@dataclass
+class Latency:
+    side: str
+    query: str
+    p50: float
+    p90: float
+    p99: float
+    records: int
+
+
+@dataclass
+class Throughput:
+    side: str
+    query: str
+    records_per_second: float
+
+
+def topics(name: str) -> tuple[gs.Topic, gs.Topic]:
+    app = gs.App("benchmark")
+    return (
+        app.topic(f"{name}-in", value=Event, key="key", partitions=PARTITIONS),
+        app.topic(f"{name}-out", value=Event, key="key", partitions=PARTITIONS),
+    )
+
+
+def run_side(
+    side: str, query: str, gear: str, name: str, connection: Connection, folder: Path, interval: float
+) -> subprocess.Popen[str]:
+    """Start one side in a process of its own; it prints `ready` when its query computes and `done` when a batch is over."""
+    command = [sys.executable, str(HERE / f"side_{side}.py"), query, gear, name, connection.bootstrap_servers]
+    command += [connection.registry_url, str(folder), str(interval)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> float:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(word):
+            parts = line.split()
+            return float(parts[1]) if len(parts) > 1 else 0.0
+    raise SystemExit(f"{process.args} ended before it said {word!r}")
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def measure_latency(
+    side: str,
+    query: str,
+    connection: Connection,
+    *,
+    rate: float,
+    seconds: float,
+    warm_up: float,
+    interval: float,
+) -> Latency:
+    """Records at a steady rate through a real-time query: milliseconds from due time to arrival at a consumer."""
+    name = f"l{int(time.time() * 1000)}"
+    source, target = topics(name)
+    Admin(connection).ensure([source, target])
+    latencies: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, Registry(connection) as registry:
+        schema_id = registry.register(source)
+        registry.register(target)
+        process = run_side(side, query, "real-time", name, connection, Path(folder), interval)
+        try:
+            wait_for(process, "ready")
+            began = time.time()
+            done = threading.Event()
+
+            def listen() -> None:
+                from gearshift.schemas import Decoder
+
+                decode = Decoder(target, registry)
+                with tail(connection, [target.name], from_beginning=True) as inbox:
+                    while not done.is_set():
+                        for record in inbox.poll(timedelta(milliseconds=5)):
+                            now = time.time()
+                            sent = decode(record.value).sent
+                            if sent > began + warm_up:
+                                latencies.append((now - sent) * 1000)
+
+            listener = threading.Thread(target=listen)
+            listener.start()
+            with Producer(connection, registry, linger=timedelta(0)) as producer:
+                number, due = 0, time.time()
+                while due < began + warm_up + seconds:
+                    event = Event(f"k{number % KEYS}", due, number)
+                    producer.send_bytes(source.name, pack(schema_id, encode(event)), key=event.key.encode())
+                    number, due = number + 1, due + 1 / rate
+                    time.sleep(max(0.0, due - time.time()))
+            time.sleep(3)  # the last records are on their way; nothing tells when the last one came
+            done.set()
+            listener.join()
+        finally:
+            end(process)
+    latencies.sort()
+    return Latency(
+        side,
+        query,
+        *(round(latencies[int(len(latencies) * share)], 1) for share in (0.5, 0.9, 0.99)),
+        len(latencies),
+    )
+
+
+def fill(connection: Connection, records: int) -> str:
+    """A topic with a backlog of records."""
+    name = f"b{int(time.time() * 1000)}"
+    source, target = topics(name)
+    Admin(connection).ensure([source, target])
+    with Registry(connection) as registry, Producer(connection, registry) as producer:
+        schema_id = registry.register(source)
+        registry.register(target)
+        for number in range(records):
+            event = Event(f"k{number % KEYS}", 0.0, number)
+            producer.send_bytes(source.name, pack(schema_id, encode(event)), key=event.key.encode())
+    return name
+
+
+def measure_throughput(
+    side: str, query: str, connection: Connection, name: str, records: int, interval: float
+) -> Throughput:
+    """A backlog through one batch: records a second, the session's start not counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = run_side(side, query, "batch", name, connection, Path(folder), interval)
+        try:
+            took = wait_for(process, "done")
+        finally:
+            end(process)
+    return Throughput(side, query, round(records / took, 1))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rate", type=float, default=200)
+    options.add_argument(
+        "--seconds", type=float, default=120, help="measured after the warm-up, each side and round"
+    )
+    options.add_argument("--warm-up", type=float, default=20)
+    options.add_argument("--records", type=int, default=1_000_000, help="the backlog")
+    options.add_argument(
+        "--interval", type=float, default=120, help="the checkpoint interval of both sides, in seconds"
+    )
+    options.add_argument("--only", choices=("latency", "throughput"))
+    chosen = options.parse_args()
+    home = Path(tempfile.mkdtemp())
+    settings = configuration.load({"home": home}, environ={})
+    jars("spark", cache=settings.cache)
+    found: dict[str, list[Any]] = {"latency": [], "throughput": []}
+    with local.up(settings) as stack:
+        connection = stack.connection
+        if chosen.only != "latency":
+            name = fill(connection, chosen.records)
+            for round_ in range(chosen.rounds):
+                for query in ("stateless", "stateful"):
+                    for side in _order(round_):
+                        one = measure_throughput(
+                            side, query, connection, name, chosen.records, chosen.interval
+                        )
+                        print(one, flush=True)
+                        found["throughput"].append(asdict(one))
+        if chosen.only != "throughput":
+            for round_ in range(chosen.rounds):
+                for query in ("stateless", "stateful"):
+                    for side in _order(round_):
+                        each = measure_latency(
+                            side,
+                            query,
+                            connection,
+                            rate=chosen.rate,
+                            seconds=chosen.seconds,
+                            warm_up=chosen.warm_up,
+                            interval=chosen.interval,
+                        )
+                        print(each, flush=True)
+                        found["latency"].append(asdict(each))
+    report(found, vars(chosen))
+
+
+def _order(round_: int) -> tuple[str, str]:
+    return ("plain", "gearshift") if round_ % 2 == 0 else ("gearshift", "plain")
+
+
+def report(found: dict[str, list[Any]], chosen: dict[str, Any]) -> None:
+    """The medians of the rounds and their ratios, as a table and as JSON."""
+    table = Table(
+        "measure", "query", "plain PySpark", "Gearshift", "ratio", title="Gearshift beside plain PySpark"
+    )
+    ratios: dict[str, float] = {}
+    for measure, field in (("throughput", "records_per_second"), ("latency", "p50"), ("latency", "p99")):
+        for query in ("stateless", "stateful"):
+            sides = {
+                side: [
+                    entry[field]
+                    for entry in found[measure]
+                    if (entry["side"], entry["query"]) == (side, query)
+                ]
+                for side in ("plain", "gearshift")
+            }
+            if not all(sides.values()):
+                continue
+            plain, ours = median(sides["plain"]), median(sides["gearshift"])
+            ratios[f"{field} {query}"] = round(ours / plain, 3)
+            table.add_row(field, query, f"{plain:,.1f}", f"{ours:,.1f}", f"{ours / plain:.3f}")
+    Console().print(table)
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    parts = chosen.get("only") or "all"
+    path = results / f"overhead-{parts}.json"
+    path.write_text(
+        json.dumps({"chosen": chosen, "ratios": ratios, "raw": found}, indent=1, default=str) + "\n"
+    )
+    print(f"raw results: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The Gearshift side: the same queries, declared.
+
+usage: side_gearshift.py stateless|stateful real-time|batch NAME BROKERS REGISTRY FOLDER INTERVAL
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import gearshift as gs
+from gearshift import settings as configuration
+from gearshift.freshness import Gear
+from gearshift.runner.runner import Runner
+
+query, gear, name, brokers, registry_url, folder, interval = sys.argv[1:8]
+
+
+@dataclass
+class Event:
+    key: str
+    sent: float
+    n: int
+
+
+app = gs.App("benchmark")
+source = app.topic(f"{name}-in", value=Event, key="key", partitions=4)
+target = app.topic(f"{name}-out", value=Event, key="key", partitions=4)
+
+
+@app.pipeline(source=source, to=target, gear=gear)
+def measured(events: DataFrame) -> DataFrame:
+    if query == "stateful":
+        return events.groupBy("key").agg(F.max("sent").alias("sent"), F.count("*").alias("n"))
+    return events.where("n % 10 != 9")
+
+
+settings = configuration.load(
+    {
+        "home": Path(folder) / "home",
+        "bootstrap_servers": brokers,
+        "registry_url": registry_url,
+        "checkpoint_interval": f"{int(float(interval))} seconds",
+        "spark_master": "local[10]",
+    },
+    environ={},
+)
+with Runner(app, settings) as runner:
+    driver = runner.drivers["measured"]
+    if gear == Gear.BATCH:
+        while not any(stretch.verified and stretch.ended for stretch in driver.books.ledger.stretches):
+            time.sleep(0.02)
+        [stretch] = driver.books.ledger.stretches
+        assert stretch.ended is not None
+        print("done", (stretch.ended - stretch.began).total_seconds(), flush=True)
+    else:
+        driver.await_working()
+        print("ready", flush=True)
+    sys.stdin.read()

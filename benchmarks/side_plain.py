@@ -1,0 +1,88 @@
+"""The hand-written side: a PySpark script as a careful user would write it, with Gearshift's settings.
+
+usage: side_plain.py stateless|stateful real-time|batch NAME BROKERS REGISTRY FOLDER INTERVAL
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+from gearshift import settings as configuration
+from gearshift.stack.artifacts import jars
+
+query, gear, name, brokers, registry_url, folder, interval = sys.argv[1:8]
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+settings = configuration.load(environ={}, folder=Path(folder))
+client = SchemaRegistryClient({"url": registry_url})
+written = client.get_latest_version(f"{name}-in-value")
+target = client.get_latest_version(f"{name}-out-value")
+spark = (
+    SparkSession.builder.master("local[10]")
+    .config("spark.jars", ",".join(str(jar) for jar in jars("spark", cache=settings.cache)))
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.driver.memory", "2g")
+    .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "5")
+    .config(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    )
+    .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
+    .config("spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled", "false")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("ERROR")
+payload = F.expr("substring(value, 6)")
+rows = (
+    spark.readStream.format("kafka")
+    .option("kafka.bootstrap.servers", brokers)
+    .option("subscribe", f"{name}-in")
+    .option("startingOffsets", "earliest")
+    .option("kafka.fetch.max.wait.ms", "20")
+    .load()
+    .select(from_avro(payload, written.schema.schema_str, {"mode": "PERMISSIVE"}).alias("v"))
+    .where("v.key is not null")
+    .select("v.*")
+)
+if query == "stateful":
+    rows = rows.groupBy("key").agg(F.max("sent").alias("sent"), F.count("*").alias("n"))
+else:
+    rows = rows.where("n % 10 != 9")
+head = F.lit(b"\x00" + target.schema_id.to_bytes(4, "big"))
+fields = [
+    F.coalesce(F.col(f["name"]), F.raise_error(F.lit("null"))).alias(f["name"])
+    for f in json.loads(target.schema.schema_str)["fields"]
+]
+output = rows.select(
+    F.col("key"), F.concat(head, to_avro(F.struct(*fields), target.schema.schema_str)).alias("value")
+)
+writer = (
+    output.writeStream.format("kafka")
+    .option("kafka.bootstrap.servers", brokers)
+    .option("topic", f"{name}-out")
+    .option("kafka.linger.ms", "0" if gear == "real-time" else "5")
+    .option("checkpointLocation", f"{folder}/checkpoint")
+    .outputMode("update")
+)
+began = time.monotonic()
+if gear == "batch":
+    writer.trigger(availableNow=True).start().awaitTermination()
+    print("done", time.monotonic() - began, flush=True)
+else:
+    running = writer.trigger(realTime=f"{int(float(interval) * 1000)} milliseconds").start()
+    tracker = spark.sparkContext.statusTracker()
+    while not tracker.getActiveJobsIds():
+        time.sleep(0.05)
+    print("ready", flush=True)
+sys.stdin.read()
+spark.stop()
