@@ -29,7 +29,15 @@ class Count:
 class Flow:
     """Sends events 0, 1, 2 … at a rate from a thread until it is left; every `corrupt_every`th is garbage."""
 
-    def __init__(self, connection: Connection, topic: Topic, *, rate: float = 500, keys: int = 50, corrupt_every: int = 0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topic: Topic,
+        *,
+        rate: float = 500,
+        keys: int = 50,
+        corrupt_every: int = 0,
+    ) -> None:
         self.sent = 0
         self.corrupt = 0
         self._connection, self._topic, self._rate, self._keys = connection, topic, rate, keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,3 +24,10 @@ def eventually(check: Callable[[], T], *, within: timedelta | float, every: floa
             raise AssertionError(f"not within {seconds:g} s; the last answer was {found!r}")
         time.sleep(every)
     return found
+
+
+def closed_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

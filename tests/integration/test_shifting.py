@@ -59,7 +59,15 @@ def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str,
         assert sum(counted.values()) == flow.sent
         for ledger in ledgers.values():
             assert ledger.gap == 0
-            assert [stretch.gear for stretch in ledger.stretches] == [BATCH, NEAR, REAL, NEAR, BATCH, REAL, BATCH]
+            assert [stretch.gear for stretch in ledger.stretches] == [
+                BATCH,
+                NEAR,
+                REAL,
+                NEAR,
+                BATCH,
+                REAL,
+                BATCH,
+            ]
             assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
             assert count_between({}, ledger.ends) == flow.sent
             assert all(stretch.pause is not None and stretch.pause < 5 for stretch in ledger.stretches[1:])

@@ -1,0 +1,65 @@
+"""The apps that the fault tests kill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import gearshift as gs
+from tests.flow import Count, Event
+
+PACE = "2 seconds"  # so that near-real-time starts a micro-batch every second
+
+
+@dataclass(frozen=True)
+class CopyAndCount:
+    """A stateless pipeline, `copy`, and a stateful one, `count`, over the same topic."""
+
+    app: gs.App
+    events: gs.Topic
+    copies: gs.Topic
+    counts: gs.Topic
+
+
+def copy_and_count(
+    name: str, *, copy_in: str = "batch", count_in: str = "batch", replicas: int | None = None
+) -> CopyAndCount:
+    """Declare the two, each in a gear."""
+    app = gs.App(name)
+    events = app.topic(f"{name}-events", value=Event, key="key", partitions=3, replicas=replicas)
+    copies = app.topic(f"{name}-copies", value=Event, key="key", partitions=3, replicas=replicas)
+    counts = app.topic(f"{name}-counts", value=Count, key="key", partitions=3, replicas=replicas)
+
+    @app.pipeline(source=events, to=copies, freshness=PACE, gear=copy_in)
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    @app.pipeline(source=events, to=counts, freshness=PACE, gear=count_in)
+    def count(events: DataFrame) -> DataFrame:
+        return events.groupBy("key").agg(F.count("*").alias("count"))
+
+    return CopyAndCount(app, events, copies, counts)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A pipeline, `keep`, from a topic to a table."""
+
+    app: gs.App
+    events: gs.Topic
+    kept: gs.Table
+
+
+def keep(name: str) -> Keep:
+    """Declare it, near-real-time."""
+    app = gs.App(name)
+    events = app.topic(f"{name}-events", value=Event, key="key", partitions=3)
+    kept = app.table(f"{name}_kept")
+
+    @app.pipeline(source=events, to=kept, freshness=PACE, gear="near-real-time")
+    def keep(events: DataFrame) -> DataFrame:
+        return events
+
+    return Keep(app, events, kept)

@@ -1,0 +1,139 @@
+"""Three brokers, one of them killed under load: the pipelines go on in the same query, and nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from gearshift import stack as local
+from gearshift.freshness import Gear
+from gearshift.pipelines.driver import Driver
+from gearshift.runner.runner import Runner
+from gearshift.settings import load
+from tests.faults.apps import CopyAndCount, copy_and_count
+from tests.flow import Flow, highest_counts, seen_twice, values
+from tests.support import eventually
+
+BATCH, NEAR, REAL = Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[local.Stack]:
+    """A stack of its own with three brokers."""
+    with local.up(load({"home": tmp_path / "three", "brokers": 3}, environ={})) as running:
+        yield running
+
+
+def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
+    three: local.Stack, tmp_path: Path, unique: str
+) -> None:
+    declared = copy_and_count(unique, copy_in="near-real-time", count_in="near-real-time", replicas=3)
+    settings = load(
+        {
+            "home": tmp_path / "home",
+            "bootstrap_servers": three.bootstrap_servers,
+            "registry_url": three.registry_url,
+            "checkpoint_interval": "5 seconds",
+        },
+        environ={},
+    )
+    with Runner(declared.app, settings) as runner, ExitStack() as flowing:
+        flow = flowing.enter_context(Flow(three.connection, declared.events, rate=500))
+        for gear in (NEAR, REAL):
+            for name in ("copy", "count"):
+                runner.shift(name, gear)
+            _wait_for_commits(runner, 1)
+            before = _run_ids(runner)
+            broker = _leader_of_all(three, declared)
+            os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
+            _wait_for_new_leaders(three, declared, broker)
+            _wait_for_copies(runner, declared, flow.sent + 500)
+            _wait_for_commits(runner, 2)
+            assert _run_ids(runner) == before, f"a query was restarted in {gear}"
+            three.start_service(broker)
+            _wait_for_all_replicas(three, declared)
+        assert all(driver.condition.restarts == 0 for driver in runner.drivers.values())
+        flowing.close()
+        for name in ("copy", "count"):
+            runner.shift(name, BATCH)
+        copied = values(three.connection, declared.copies)
+        assert {event.n for event in copied} == set(range(flow.sent))
+        assert sum(highest_counts(values(three.connection, declared.counts)).values()) == flow.sent
+        ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
+        assert seen_twice(copied) == ledgers["copy"].replayed
+        for ledger in ledgers.values():
+            assert ledger.gap == 0
+            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+
+
+def _run_ids(runner: Runner) -> dict[str, str]:
+    return {name: str(driver.query.runId) for name, driver in runner.drivers.items() if driver.query}
+
+
+def _wait_for_commits(runner: Runner, count: int) -> None:
+    """Wait until each query has reported so many more batches."""
+    for driver in runner.drivers.values():
+        latest = driver.condition.progress
+        after = latest.batch_id if latest else -1
+
+        def reported(driver: Driver = driver, after: int = after) -> bool:
+            assert driver.query is not None and driver.query.isActive, driver.condition.error
+            latest = driver.condition.progress
+            return latest is not None and latest.batch_id >= after + count
+
+        eventually(reported, within=90)
+
+
+def _wait_for_copies(runner: Runner, declared: CopyAndCount, count: int) -> None:
+    eventually(
+        lambda: sum(runner.engine.admin.end_offsets([declared.copies.name]).values()) >= count, within=90
+    )
+
+
+def _leader_of_all(stack: local.Stack, declared: CopyAndCount) -> str:
+    """A broker that leads a partition of the source and of each target."""
+    leaders = eventually(lambda: _partitions(stack, declared), within=60)
+    shared = set[int].intersection(*({each.leader.id for each in partitions} for partitions in leaders))
+    assert shared, leaders
+    return f"kafka-{min(shared)}"
+
+
+def _wait_for_new_leaders(stack: local.Stack, declared: CopyAndCount, dead: str) -> None:
+    gone = {int(dead.removeprefix("kafka-")), -1}
+
+    def moved() -> bool:
+        topics = _partitions(stack, declared)
+        return bool(topics) and all(
+            each.leader and each.leader.id not in gone for partitions in topics for each in partitions
+        )
+
+    eventually(moved, within=60)
+
+
+def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
+    def whole() -> bool:
+        topics = _partitions(stack, declared)
+        return bool(topics) and all(len(each.isr) == 3 for partitions in topics for each in partitions)
+
+    eventually(whole, within=60)
+
+
+def _partitions(stack: local.Stack, declared: CopyAndCount) -> list[list[Any]]:
+    """The partitions of each topic; none while no broker can tell."""
+    names = [topic.name for topic in (declared.events, declared.copies, declared.counts)]
+    silent = logging.getLogger("tests.brokers")
+    admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=silent)
+    try:
+        asked = admin.describe_topics(TopicCollection(names), request_timeout=5)
+        return [asked[name].result().partitions for name in names]
+    except KafkaException:
+        return []

@@ -1,0 +1,90 @@
+"""Spark's checkpoint logs, read without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gearshift.pipelines.checkpoint import Checkpoint, LocalFolder, flat, open_folder
+from tests.spark_logs import HDFS, ROCKSDB, SparkLogs
+
+
+def checkpoint(folder: Path) -> Checkpoint:
+    return Checkpoint(LocalFolder(folder))
+
+
+def test_a_folder_that_is_not_there_yet_holds_nothing_and_fits_every_gear(tmp_path: Path) -> None:
+    found = checkpoint(tmp_path / "none")
+    assert (found.query_id(), found.committed(), found.planned()) == (None, [], [])
+    assert (found.first_offsets(), found.batch(0)) == ({}, None)
+    assert found.is_born_for_every_gear()
+
+
+def test_what_spark_planned_and_committed_is_read_in_order_and_without_its_checksums(tmp_path: Path) -> None:
+    logs = SparkLogs(tmp_path).born({"a": {0: 5, 1: 0}, "b": {0: 7}}, identity="me")
+    for number in (0, 1, 2, 9, 10):
+        logs.plan(number, {"a": {0: 5 + number, 1: 0}, "b": {0: 7}}, timestamp_ms=1000 + number)
+        if number < 10:
+            logs.commit(number)
+    found = checkpoint(tmp_path)
+    assert found.query_id() == "me"
+    assert found.planned() == [0, 1, 2, 9, 10]
+    assert found.committed() == [0, 1, 2, 9]
+    assert found.first_offsets() == {"a": {0: 5, 1: 0}, "b": {0: 7}}
+    batch = found.batch(10)
+    assert batch is not None
+    assert (batch.id, batch.timestamp_ms) == (10, 1010)
+    assert batch.ends == {"a": {0: 15, 1: 0}, "b": {0: 7}}
+    assert batch.configuration["spark.sql.shuffle.partitions"] == "2"
+    assert flat(batch.ends) == {("a", 0): 15, ("a", 1): 0, ("b", 0): 7}
+
+
+def test_a_source_without_offsets_yet_is_a_dash_in_the_log(tmp_path: Path) -> None:
+    logs = SparkLogs(tmp_path)
+    logs.plan(0, {"a": {0: 5}})
+    path = tmp_path / "offsets/0"
+    path.write_text(path.read_text() + "\n-")
+    batch = checkpoint(tmp_path).batch(0)
+    assert batch is not None and batch.ends == {"a": {0: 5}}
+
+
+def test_a_log_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets/0").write_text("v7\n{}\n{}")
+    with pytest.raises(ValueError, match="version v7"):
+        checkpoint(tmp_path).batch(0)
+
+
+@pytest.mark.parametrize(
+    ("provider", "version", "fits"),
+    [(ROCKSDB, "v2", True), (ROCKSDB, "v1", False), (HDFS, "v2", False), (HDFS, "v1", False)],
+)
+def test_a_checkpoint_fits_every_gear_only_with_rocksdb_and_format_two(
+    tmp_path: Path, provider: str, version: str, fits: bool
+) -> None:
+    logs = SparkLogs(tmp_path, provider=provider, version=version).born({"a": {0: 0}})
+    assert checkpoint(tmp_path).is_born_for_every_gear()  # no batch yet: it takes the session's settings
+    logs.plan(0, {"a": {0: 5}})
+    logs.commit(0)
+    assert checkpoint(tmp_path).is_born_for_every_gear() is fits
+
+
+def test_a_file_is_written_whole_and_a_stray_file_is_no_folder(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path.as_uri())
+    folder.write("deep/down/file", "old")
+    folder.write("deep/down/file", "new")
+    assert folder.read("deep/down/file") == "new"
+    assert folder.names("deep/down") == ["file"]
+    assert folder.read("deep/down/file/below") is None
+    assert folder.names("deep/down/file") == []
+
+
+def test_the_same_file_is_read_through_arrows_file_systems(tmp_path: Path) -> None:
+    from gearshift.pipelines.checkpoint import RemoteFolder
+
+    (tmp_path / "x").mkdir()
+    folder = RemoteFolder(tmp_path.as_uri())
+    folder.write("x/file", "text")
+    assert (folder.read("x/file"), folder.read("x/none")) == ("text", None)
+    assert (folder.names("x"), folder.names("none")) == (["file"], [])

@@ -1,0 +1,251 @@
+"""The ledger proves that nothing is missing, whatever order reports, commits and crashes come in."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gearshift.freshness import Gear
+from gearshift.pipelines.checkpoint import LocalFolder, Offsets
+from gearshift.pipelines.ledger import Batch, Ledger, count_between
+from gearshift.pipelines.ledgers import find_ledgers
+from tests.spark_logs import SparkLogs
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BATCH, NEAR, REAL = Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME
+
+
+def ledger_in(folder: Path) -> Ledger:
+    return Ledger(LocalFolder(folder), "app", "pipe")
+
+
+def batch(number: int, start: int, end: int, **other: int) -> Batch:
+    return Batch(
+        id=number,
+        timestamp_ms=1000 + number,
+        starts={"t": {0: start}},
+        ends={"t": {0: end}},
+        records=end - start,
+        written=end - start,
+        **other,
+    )
+
+
+@dataclass
+class Query:
+    """A query as Spark runs it, with a reader of its reports that may miss them."""
+
+    folder: Path
+    committed: Offsets = field(default_factory=lambda: {"a": {0: 3, 1: 0}, "b": {0: 0}})
+    number: int = 0
+    now: datetime = NOON
+
+    def __post_init__(self) -> None:
+        self.first = self.committed
+        self.logs = SparkLogs(self.folder / "spark").born(self.committed)
+        self.ledger = ledger_in(self.folder)
+        self.ledger.begin(BATCH, BATCH, "run", self.now)
+
+    def run(self, advance: list[int], *, reported: bool, durable: bool) -> None:
+        steps = iter(advance)
+        ends = {
+            topic: {p: offset + next(steps) for p, offset in parts.items()}
+            for topic, parts in self.committed.items()
+        }
+        if durable:
+            self.logs.plan(self.number, ends, timestamp_ms=self.number)
+            self.logs.commit(self.number)
+        if reported:
+            self.ledger.add(
+                Batch(
+                    id=self.number,
+                    timestamp_ms=self.number,
+                    starts=self.committed,
+                    ends=ends,
+                    records=count_between(self.committed, ends),
+                    dead=1,
+                )
+            )
+        if durable:
+            self.committed, self.number = ends, self.number + 1
+
+    def plan(self, advance: list[int]) -> None:
+        steps = iter(advance)
+        ends = {
+            topic: {p: o + next(steps) for p, o in parts.items()} for topic, parts in self.committed.items()
+        }
+        self.logs.plan(self.number, ends)
+
+    def restart(self, gear: Gear) -> None:
+        self.now += timedelta(seconds=1)
+        self.ledger = ledger_in(self.folder)
+        self.ledger.reconcile()
+        self.ledger.begin(gear, BATCH, "restart", self.now)
+
+
+advances = st.lists(st.integers(0, 9), min_size=3, max_size=3)
+happenings = st.one_of(
+    st.tuples(st.just("batch"), advances),
+    st.tuples(st.just("batch nobody reported, then a crash"), advances),
+    st.tuples(st.just("report of what was not durable, then a crash"), advances),
+    st.tuples(st.just("plan, then a crash"), advances),
+    st.tuples(st.just("shift"), st.sampled_from(list(Gear))),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(happenings, max_size=30))
+def test_no_order_of_batches_reports_commits_and_crashes_makes_a_gap(
+    history: list[tuple[str, list[int] | Gear]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        query = Query(Path(folder))
+        for what, how in history:
+            match what, how:
+                case "shift", Gear() as gear:
+                    query.ledger.reconcile()
+                    query.ledger.begin(gear, BATCH, "shift", query.now)
+                case "plan, then a crash", list() as advance:
+                    query.plan(advance)
+                    query.restart(NEAR)
+                case _, list() as advance:
+                    query.run(advance, reported="nobody" not in what, durable="not durable" not in what)
+                    if what != "batch":
+                        query.restart(REAL)
+        query.ledger.reconcile()
+        ledger = ledger_in(query.folder)
+        assert ledger.gap == 0
+        assert sum(s.records for s in ledger.stretches) == count_between(query.first, query.committed)
+        if query.number:
+            assert ledger.ends == query.committed
+        at = query.first
+        next_batch = 0
+        for stretch in ledger.stretches:
+            if stretch.first_batch is None:
+                assert (stretch.records, stretch.starts, stretch.ends) == (0, {}, {})
+                continue
+            assert stretch.starts == at
+            assert stretch.first_batch == next_batch
+            assert stretch.last_batch is not None and stretch.last_batch >= stretch.first_batch
+            at, next_batch = stretch.ends, stretch.last_batch + 1
+        assert next_batch == query.number
+        assert ledger.as_json() == query.ledger.as_json()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=2, max_size=12))
+def test_every_offset_that_no_batch_covers_is_counted(history: list[tuple[int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = ledger_in(Path(folder))
+        at, expected = 0, 0
+        for number, (hole, length) in enumerate(history):
+            if number % 3 == 0:
+                ledger.begin(BATCH, BATCH, "run", NOON)
+            start = at + (hole if number else 0)
+            expected += start - at
+            at = start + length
+            ledger.add(batch(number, start, at))
+        assert ledger.gap == expected
+        assert ledger_in(Path(folder)).as_json()["gap"] == expected
+
+
+def test_a_batch_that_reads_something_a_second_time_is_no_proof_either(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    ledger.begin(NEAR, NEAR, "run", NOON)
+    ledger.add(batch(0, 0, 10))
+    ledger.add(batch(1, 7, 12))
+    assert ledger.gap == 3
+
+
+def test_a_hole_before_a_batch_that_is_taken_back_is_counted_once(tmp_path: Path) -> None:
+    logs = SparkLogs(tmp_path / "spark").born({"t": {0: 0}})
+    logs.plan(0, {"t": {0: 10}})
+    logs.commit(0)
+    ledger = ledger_in(tmp_path)
+    ledger.begin(REAL, REAL, "run", NOON)
+    ledger.add(batch(0, 0, 10))
+    ledger.add(batch(1, 14, 20))
+    assert ledger.gap == 4
+    ledger.reconcile()
+    assert (ledger.gap, ledger.ends) == (0, {"t": {0: 10}})
+    ledger.begin(REAL, REAL, "restart", NOON)
+    ledger.add(batch(1, 14, 21))
+    assert ledger.gap == 4
+
+
+def test_a_partition_that_is_added_later_starts_at_nothing_and_is_no_gap(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    ledger.begin(NEAR, NEAR, "run", NOON)
+    ledger.add(batch(0, 0, 10))
+    grown = Batch(
+        id=1,
+        timestamp_ms=2,
+        starts={"t": {0: 10, 1: 0}},
+        ends={"t": {0: 11, 1: 5}},
+        records=6,
+    )
+    ledger.add(grown)
+    assert (ledger.gap, ledger.ends) == (0, {"t": {0: 11, 1: 5}})
+
+
+def test_a_batch_that_is_reported_again_is_written_down_once(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    ledger.begin(NEAR, NEAR, "run", NOON)
+    assert ledger.add(batch(0, 0, 10))
+    assert not ledger.add(batch(0, 0, 10))
+    assert [stretch.records for stretch in ledger.stretches] == [10]
+
+
+def test_what_is_read_back_is_what_was_saved(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    first = ledger.begin(BATCH, BATCH, "calendar", NOON)
+    ledger.add(batch(0, 0, 10, dead=2))
+    first.replayed, first.pause, first.verified = 3, 1.25, True
+    ledger.end(NOON + timedelta(seconds=2), "the disk is full")
+    ledger.begin(REAL, BATCH, "shift from batch", NOON + timedelta(seconds=3))
+    again = ledger_in(tmp_path)
+    assert again.as_json() == ledger.as_json()
+    assert again.stretches == ledger.stretches
+    assert again.recent == ledger.recent
+    assert again.stretches[0].ended == NOON + timedelta(seconds=2)
+    assert again.replayed == 3
+    kept = json.loads((tmp_path / "ledger.json").read_text())
+    assert list(kept)[:4] == ["app", "pipeline", "gap", "replayed"]
+    assert kept["stretches"][0]["error"] == "the disk is full"
+
+
+def test_a_long_run_keeps_a_short_ledger(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    ledger.begin(NEAR, NEAR, "run", NOON)
+    for number in range(100):
+        ledger.add(batch(number, number * 10, number * 10 + 10))
+    again = ledger_in(tmp_path)
+    assert (len(again.stretches), len(again.recent)) == (1, 20)
+    assert (again.stretches[0].records, again.gap, again.ends) == (1000, 0, {"t": {0: 1000}})
+
+
+def test_a_restart_goes_on_in_the_last_gear_that_proved_itself(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    assert ledger.gear_to_run(NEAR) is NEAR
+    ledger.begin(NEAR, NEAR, "run", NOON).verified = True
+    ledger.begin(REAL, NEAR, "shift", NOON)  # killed before it was seen to work
+    assert ledger.gear_to_run(NEAR) is NEAR
+    ledger.stretches[-1].verified = True
+    assert ledger.gear_to_run(NEAR) is REAL
+    assert ledger.gear_to_run(BATCH) is BATCH  # the declaration changed: it has the word
+
+
+def test_all_ledgers_of_a_folder_are_found_beside_other_things(tmp_path: Path) -> None:
+    for app, name in (("b", "two"), ("a", "one"), ("a", "three")):
+        Ledger(LocalFolder(tmp_path / app / name), app, name).save()
+    (tmp_path / "a" / "stray.txt").touch()
+    (tmp_path / "stray.txt").touch()
+    (tmp_path / "a" / "never-ran").mkdir()
+    found = find_ledgers(tmp_path.as_uri())
+    assert [(ledger.app, ledger.pipeline) for ledger in found] == [("a", "one"), ("a", "three"), ("b", "two")]
+    assert find_ledgers((tmp_path / "nowhere").as_uri()) == []
