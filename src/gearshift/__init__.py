@@ -11,6 +11,7 @@ from gearshift.freshness import Freshness, Gear
 
 if TYPE_CHECKING:
     from gearshift.schemas import DecimalOf
+    from gearshift.stack import connect
     from gearshift.topics import Producer
 
 __all__ = [
@@ -24,9 +25,10 @@ __all__ = [
     "Source",
     "Table",
     "Topic",
+    "connect",
 ]
 
-_LATER = {"Producer": "gearshift.topics", "DecimalOf": "gearshift.schemas"}
+_LATER = {"Producer": "gearshift.topics", "DecimalOf": "gearshift.schemas", "connect": "gearshift.stack"}
 
 
 def __getattr__(name: str) -> Any:

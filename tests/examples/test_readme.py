@@ -23,7 +23,12 @@ def test_the_pipeline_of_the_readme_runs_in_every_gear(tmp_path: Path) -> None:
     file = tmp_path / "readme_app.py"
     file.write_text(blocks("python")[0], encoding="utf-8")
     done = subprocess.run(
-        [GEARSHIFT, "check", str(file)], capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False
+        [GEARSHIFT, "check", str(file)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"load_alerts\s+yes\s+yes\s+yes\s+real-time \(1 second\)", done.stdout)
@@ -41,7 +46,9 @@ def test_every_verb_of_the_readme_exists() -> None:
     verbs = set(re.findall(r"`?gearshift (run|check|shift|status|ledger|up|down|doctor)\b", README))
     assert verbs == {"run", "check", "shift", "status", "ledger", "up", "doctor"}
     for verb in (*verbs, "down"):
-        done = subprocess.run([GEARSHIFT, verb, "--help"], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            [GEARSHIFT, verb, "--help"], capture_output=True, text=True, timeout=30, check=False
+        )
         assert done.returncode == 0, verb
 
 

@@ -27,7 +27,9 @@ STORY = ROOT / "examples" / "smart_meter"
 @pytest.fixture
 def spark(settings: Settings) -> SparkSession:
     app = load_app(STORY / "smart_meter.py")
-    return open_session(app.graph, settings, jars("spark", cache=settings.cache), log_file=settings.home / "spark.log")
+    return open_session(
+        app.graph, settings, jars("spark", cache=settings.cache), log_file=settings.home / "spark.log"
+    )
 
 
 def test_a_bill_is_exact_to_the_cent(spark: SparkSession) -> None:

@@ -69,6 +69,7 @@ def test_a_runner_killed_in_every_gear_goes_on_and_nothing_is_lost(
     assert killed_in_batch.replayed, "the first batch was not killed in its middle"
 
 
+@pytest.mark.timeout(480)
 def test_a_runner_killed_between_the_steps_of_a_shift_goes_on_and_nothing_is_lost(
     unique: str, settings: Settings, folder: Path, connection: Connection
 ) -> None:

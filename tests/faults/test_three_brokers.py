@@ -15,10 +15,12 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from gearshift import stack as local
+from gearshift.errors import BrokerUnreachableError
 from gearshift.freshness import Gear
 from gearshift.pipelines.driver import Driver
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
+from gearshift.topics import Admin
 from tests.faults.apps import CopyAndCount, copy_and_count
 from tests.flow import Flow, highest_counts, seen_twice, values
 from tests.support import eventually
@@ -33,6 +35,7 @@ def three(tmp_path: Path) -> Iterator[local.Stack]:
         yield running
 
 
+@pytest.mark.timeout(480)
 def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
     three: local.Stack, tmp_path: Path, unique: str
 ) -> None:
@@ -56,7 +59,7 @@ def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
             broker = _leader_of_all(three, declared)
             os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
             _wait_for_new_leaders(three, declared, broker)
-            _wait_for_copies(runner, declared, flow.sent + 500)
+            _wait_for_copies(three, declared, flow.sent + 500)
             _wait_for_commits(runner, 2)
             assert _run_ids(runner) == before, f"a query was restarted in {gear}"
             three.start_service(broker)
@@ -93,10 +96,15 @@ def _wait_for_commits(runner: Runner, count: int) -> None:
         eventually(reported, within=90)
 
 
-def _wait_for_copies(runner: Runner, declared: CopyAndCount, count: int) -> None:
-    eventually(
-        lambda: sum(runner.engine.admin.end_offsets([declared.copies.name]).values()) >= count, within=90
-    )
+def _wait_for_copies(stack: local.Stack, declared: CopyAndCount, count: int) -> None:
+    def copied() -> bool:
+        try:
+            with Admin(stack.connection) as admin:
+                return sum(admin.end_offsets([declared.copies.name]).values()) >= count
+        except BrokerUnreachableError:  # the brokers have yet to find a new leader
+            return False
+
+    eventually(copied, within=90)
 
 
 def _leader_of_all(stack: local.Stack, declared: CopyAndCount) -> str:

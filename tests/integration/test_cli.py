@@ -191,6 +191,10 @@ def test_an_app_that_cannot_be_read_is_shown_with_its_line(tmp_path: Path) -> No
     )
     (tmp_path / "app.py").write_text("import gearshift as gs\n\n1 / 0\n")
     assert "ZeroDivisionError: division by zero (app.py:3)" in failed(tmp_path, "run", "app.py", code=2)
+    for column in ("F.col('load') > 2", "F.count('*')"):
+        (tmp_path / "app.py").write_text(f"from pyspark.sql import functions as F\nHIGH = {column}\n")
+        said = failed(tmp_path, "check", "app.py", code=2)
+        assert "error: a column is built before Spark starts (app.py:2)\n  try: build it inside" in said
 
 
 def test_a_shift_without_a_runner_fails_and_says_how_to_start_one(tmp_path: Path) -> None:

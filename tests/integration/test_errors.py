@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +42,7 @@ from gearshift.settings import Settings, load
 from gearshift.stack.artifacts import jars
 from gearshift.topics import Admin, DeadLetters, Producer
 from tests.flow import values
-from tests.support import eventually
+from tests.support import closed_port, eventually
 
 HERE = "tests/integration/test_errors.py"
 NEAR, REAL = Gear.NEAR_REAL_TIME, Gear.REAL_TIME
@@ -331,12 +330,6 @@ def test_a_topic_that_is_gone_is_named(runner: Runner) -> None:
     assert type(error) is TopicMissingError
     assert error.topic == topic
     assert error.hint
-
-
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("gear", [REAL, Gear.BATCH])

@@ -86,7 +86,9 @@ def test_every_type_passes_through_spark_unchanged_in_avro_and_json(unique: str,
         with Producer(connection) as producer:
             for value in sent:
                 producer.send(from_avro, value)
-        eventually(lambda: len(values(connection, to_avro)) >= len(sent), within=timedelta(seconds=60), every=0.3)
+        eventually(
+            lambda: len(values(connection, to_avro)) >= len(sent), within=timedelta(seconds=60), every=0.3
+        )
         assert sorted(values(connection, to_json), key=lambda value: value.whole) == sent
         assert sorted(values(connection, to_avro), key=lambda value: value.whole) == sent
 
@@ -130,15 +132,21 @@ def test_a_table_takes_every_record_once_through_shifts_and_batches_read_it_in_f
     assert duckdb.sql(f"select count(distinct n) from read_parquet({files!r})").fetchall() == [(flow.sent,)]
 
 
-def test_several_sources_come_by_name_and_two_streams_join_near_real_time(unique: str, settings: Settings) -> None:
+def test_several_sources_come_by_name_and_two_streams_join_near_real_time(
+    unique: str, settings: Settings
+) -> None:
     app = gs.App(unique)
     left = app.topic(f"{unique}-left", value=Event, key="key")
     right = app.topic(f"{unique}-right", value=Event, key="key")
     both = app.topic(f"{unique}-both", value=Event, key="key")
 
-    @app.pipeline(source={"ours": left, "theirs": right}, to=both, gear="near-real-time", freshness="10 seconds")
+    @app.pipeline(
+        source={"ours": left, "theirs": right}, to=both, gear="near-real-time", freshness="10 seconds"
+    )
     def join(theirs: DataFrame, ours: DataFrame) -> DataFrame:
-        return ours.join(theirs.withColumnRenamed("n", "other"), "key").select("key", F.col("other").alias("n"))
+        return ours.join(theirs.withColumnRenamed("n", "other"), "key").select(
+            "key", F.col("other").alias("n")
+        )
 
     with Runner(app, settings) as runner:
         connection = runner.engine.connection

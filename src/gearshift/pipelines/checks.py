@@ -46,6 +46,7 @@ _REWRITES = {
     "StreamingDeduplicateWithinWatermark": ("dropDuplicatesWithinWatermark", "use dropDuplicates"),
     "TransformWithStateInPySpark": ("transformWithState in Python", "use an aggregation or dropDuplicates"),
     "FlatMapGroupsInPandasWithState": ("applyInPandasWithState", "use an aggregation or dropDuplicates"),
+    "RangeExchange": ("a repartition by range", "use repartition, which spreads by hash"),
     "StreamingGlobalLimit": ("a limit", "take it out: a stream has no end to stop at"),
     "Sort": ("a sort", "take it out: the order of a stream is that of its partitions"),
 }

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from gearshift import tables
 from gearshift.definitions import Pipeline, Table, Topic
-from gearshift.errors import GearshiftError, QueryError
+from gearshift.errors import GearshiftError, QueryError, RunnerError
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
@@ -92,15 +92,22 @@ class Driver:
     def close(self) -> None:
         """Stop at once; what real-time had not committed is replayed, and counted, at the next start."""
         self._stopping.set()
-        with self.lock:
+        if not self.lock.acquire(timeout=0.5):  # a batch is running, or a shift waits for the end of one
+            self._interrupt()
+            self.lock.acquire()
+        try:
             self.halt()
             self.condition.state = "stopped"
+        finally:
+            self.lock.release()
         if self._thread.is_alive():
             self._thread.join(timeout=30)
         self.books.close()
 
     def start(self, gear: Gear, why: str) -> Stretch:
         """Start the query in a gear; a batch runs to its end before this returns."""
+        if self._stopping.is_set():
+            raise RunnerError("the runner is stopping", hint="start it again", pipeline=self.pipeline.name)
         self.gear = gear
         self.books.versions = self._read_versions()
         self._gate = Gate()
@@ -133,6 +140,14 @@ class Driver:
             query.stop()
         if self.stretch is not None and self.stretch.ended is None:
             self.books.settle(error)
+
+    def _interrupt(self) -> None:
+        query = self.query
+        if query is not None:
+            self._gate.close()
+            query.stop()
+        else:
+            self.engine.spark.sparkContext.cancelAllJobs()
 
     # what Spark reports
 
@@ -200,7 +215,9 @@ class Driver:
         query = self.query
         while self.gear is Gear.REAL_TIME and query is not None:
             if not query.isActive:
-                raise self._failure(query) or QueryError("the query ended at once", pipeline=self.pipeline.name)
+                raise self._failure(query) or QueryError(
+                    "the query ended at once", pipeline=self.pipeline.name
+                )
             if self._written() > before or time.monotonic() - since > _SILENT_FOR:
                 break
             with self._progressed:
@@ -214,7 +231,9 @@ class Driver:
         cause = _cause(error)
         null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
         return QueryError(
-            f"the transform gave no value for the required field {null[1]}" if null else f"the query failed: {cause}",
+            f"the transform gave no value for the required field {null[1]}"
+            if null
+            else f"the query failed: {cause}",
             hint="fill or filter it, or make the field Optional" if null else "see the Spark log",
             pipeline=self.pipeline.name,
             file=self.pipeline.defined_at.file,
@@ -231,6 +250,8 @@ class Driver:
                 try:
                     self._look_after()
                 except Exception as error:
+                    if self._stopping.is_set():
+                        return
                     self._back_off(self.explain(error))
 
     def _look_after(self) -> None:
@@ -252,6 +273,8 @@ class Driver:
                 self.books.mark(self.stretch, verified=True)
         if self.stretch is not None and any(s.replayed is None for s in self.books.ledger.stretches[:-1]):
             self.books.count_replays()
+        if self.condition.state == "failed":  # what failed was beside the query, and works again
+            self.condition.state, self.condition.error = "running", None
 
     def _recover(self, query: StreamingQuery) -> None:
         failure = self._failure(query)
@@ -299,6 +322,10 @@ class Driver:
             self.query.awaitTermination()
         else:
             self._run_over_tables(stretch)
+        if self._stopping.is_set():
+            raise RunnerError(
+                "the runner stopped in the middle of a batch", hint="the next run does it again"
+            )
         self.books.mark(stretch, verified=True)
         self.query = None
         self.books.settle()

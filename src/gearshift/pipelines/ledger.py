@@ -68,6 +68,7 @@ class Ledger:
         self.stretches: list[Stretch] = []
         self.recent: list[Batch] = []
         self.dead_through: int = -1
+        self.query_id: str | None = None
         self._folder = folder
         self._read()
 
@@ -115,6 +116,8 @@ class Ledger:
         """Write down a committed batch of the latest stretch; False if it is there already."""
         if self.recent and batch.id <= self.recent[-1].id:
             return False
+        if self.query_id is None:
+            self.query_id = self.checkpoint.query_id()
         stretch = self.stretches[-1]
         before = self.ends
         stretch.gap += _missing(before, batch.starts)
@@ -154,6 +157,9 @@ class Ledger:
         """
         if self.last is None:
             return
+        if self.query_id is not None and self.checkpoint.query_id() != self.query_id:
+            self._begin_anew()
+            return
         committed = self.checkpoint.committed()
         durable = committed[-1] if committed else -1
         while self.recent and self.recent[-1].id > durable:
@@ -176,10 +182,17 @@ class Ledger:
             "pipeline": self.pipeline,
             "gap": self.gap,
             "replayed": self.replayed,
+            "query_id": self.query_id,
             "dead_through": self.dead_through,
             "stretches": [_plain(asdict(stretch)) for stretch in self.stretches],
             "recent": [_plain(asdict(batch)) for batch in self.recent],
         }
+
+    def _begin_anew(self) -> None:
+        """The checkpoint was moved away or replaced: what ran on it is another ledger, kept under its name."""
+        self._folder.write(f"ledger-{self.query_id}.json", json.dumps(self.as_json(), indent=1))
+        self.stretches, self.recent, self.dead_through, self.query_id = [], [], -1, None
+        self.save()
 
     def _close(self, now: datetime) -> None:
         if self.last is not None and self.last.ended is None:
@@ -226,6 +239,7 @@ class Ledger:
             return
         kept: dict[str, Any] = json.loads(text)
         self.dead_through = kept["dead_through"]
+        self.query_id = kept["query_id"]
         self.stretches = [_stretch(entry) for entry in kept["stretches"]]
         self.recent = [_batch(entry) for entry in kept["recent"]]
 

@@ -29,14 +29,6 @@ DECODED = "_decoded"
 UNKNOWN_SCHEMA = "GEARSHIFT_UNKNOWN_SCHEMA_ID"
 _REGISTERED_SOON = 100_000  # ids a registry may give out while a query runs; beyond them an id is noise
 _LATENCY_SAMPLE = 16  # one record in so many tells its age; all of them would cost more than they tell
-# Kafka's admin client goes on waiting for a broker that has died until its time is over, a minute unless told,
-# though the partition has a new leader within ten seconds; Spark then asks again with a new client. Six times
-# twenty seconds outlast what its producer waits for a broker.
-_LEADER_MOVES = {
-    "kafka.default.api.timeout.ms": "20000",
-    "kafka.request.timeout.ms": "10000",
-    "fetchOffset.numRetries": "6",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +63,6 @@ def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> Da
         .option("subscribe", topic.name)
         .option("startingOffsets", "earliest")
         .option("kafka.fetch.max.wait.ms", "20")
-        .options(**_LEADER_MOVES)
         .load()
     )
 

@@ -92,7 +92,9 @@ def _with_decimals_as_text(type_: DataType) -> DataType:
 
 def _rebuilt(type_: DataType, change: Callable[[DataType], DataType]) -> DataType:
     if isinstance(type_, StructType):
-        return StructType([StructField(field.name, _rebuilt(field.dataType, change)) for field in type_.fields])
+        return StructType(
+            [StructField(field.name, _rebuilt(field.dataType, change)) for field in type_.fields]
+        )
     if isinstance(type_, ArrayType):
         return ArrayType(_rebuilt(type_.elementType, change))
     if isinstance(type_, MapType):

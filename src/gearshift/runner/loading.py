@@ -36,23 +36,21 @@ def load_app(file: Path) -> App:
         where = str(file) if error.filename in (None, str(file.absolute())) else error.filename
         raise AppLoadError(f"{error.msg}", hint="mend the file", file=where, line=error.lineno) from error
     except Exception as error:
-        own = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if Path(frame.filename) == file.absolute()
-        ]
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename) == file.absolute()]
         line = own[-1].lineno if own else None
-        too_soon = "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error)
-        hint = (
-            "build columns inside a function: Spark starts after the file is read"
-            if too_soon
-            else "mend the file"
-        )
-        raise AppLoadError(
-            f"{type(error).__name__}: {error}", hint=hint, file=str(file), line=line
-        ) from error
+        what, hint = f"{type(error).__name__}: {error}", "mend the file"
+        if _is_too_soon(error, Path(frames[-1].filename)):
+            what, hint = "a column is built before Spark starts", "build it inside the pipeline's function"
+        raise AppLoadError(what, hint=hint, file=str(file), line=line) from error
     apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     if len(apps) != 1:
         found = "no App" if not apps else f"{len(apps)} Apps"
         raise AppLoadError(f"{found} in the file", hint='declare one: app = gs.App("name")', file=str(file))
     return next(iter(apps.values()))
+
+
+def _is_too_soon(error: Exception, raised_in: Path) -> bool:
+    """Whether PySpark missed its session, of which it says no more than that an assertion failed."""
+    missed = isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error)
+    return missed and "pyspark" in raised_in.parts

@@ -71,14 +71,21 @@ class Registry:
         known = self.versions(topic.subject)
         if known:
             self._set_compatibility(topic)
-            for schema in known.values():
-                if json.loads(schema.text) == json.loads(text):
-                    return schema.id
+            found = _id_of(text, known)
+            if found is not None:
+                return found
             self._refuse_incompatible(topic, text, list(known.values()))
-        schema_id = self._ask(
-            lambda: self._client.register_schema(topic.subject, self._schema(text, topic.format)),
-            topic=topic.name,
-        )
+        try:
+            schema_id = self._ask(
+                lambda: self._client.register_schema(topic.subject, self._schema(text, topic.format)),
+                topic=topic.name,
+            )
+        except IncompatibleSchemaError:
+            # Another process may have registered the very same schema between our look and our call.
+            found = _id_of(text, self.versions(topic.subject))
+            if found is None:
+                raise
+            schema_id = found
         if not known:
             # Some registries know no settings of a subject that has no versions yet.
             self._set_compatibility(topic)
@@ -193,6 +200,11 @@ class Registry:
             hint="is it a Confluent-compatible registry?",
             topic=topic,
         )
+
+
+def _id_of(text: str, known: Mapping[int, Schema]) -> int | None:
+    wanted = json.loads(text)
+    return next((schema.id for schema in known.values() if json.loads(schema.text) == wanted), None)
 
 
 def _changes(old: Schema, text: str, topic: Topic) -> list[Change]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gearshift.stack.lifecycle import describe, down, find, up
+from gearshift.stack.lifecycle import connect, describe, down, find, up
 from gearshift.stack.stack import Stack
 
-__all__ = ["Stack", "describe", "down", "find", "up"]
+__all__ = ["Stack", "connect", "describe", "down", "find", "up"]

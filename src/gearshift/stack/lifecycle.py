@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gearshift.connection import Connection
 from gearshift.errors import StackError
-from gearshift.settings import Settings
+from gearshift.settings import Settings, load
 from gearshift.stack import artifacts, kafka, machine, ports, processes, state
 from gearshift.stack.files import exclusive
 from gearshift.stack.java import require_java
@@ -54,6 +55,17 @@ def find(settings: Settings) -> Stack | None:
     return Stack(
         settings, bootstrap_servers=known.bootstrap_servers, registry_url=known.registry_url, known=known
     )
+
+
+def connect(settings: Settings | None = None) -> Connection:
+    """The connection to the cluster of the settings, or to the local stack that runs in this folder."""
+    settings = settings or load()
+    found = find(settings)
+    if found is None:
+        raise StackError(
+            f"no stack runs in {settings.home}", hint='start it with "gearshift up" or "gearshift run FILE"'
+        )
+    return found.connection
 
 
 def down(settings: Settings) -> bool:

@@ -138,6 +138,7 @@ def test_no_order_of_batches_reports_commits_and_crashes_makes_a_gap(
         assert ledger.as_json() == query.ledger.as_json()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=2, max_size=12))
 def test_every_offset_that_no_batch_covers_is_counted(history: list[tuple[int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -199,6 +200,24 @@ def test_a_batch_that_is_reported_again_is_written_down_once(tmp_path: Path) -> 
     assert ledger.add(batch(0, 0, 10))
     assert not ledger.add(batch(0, 0, 10))
     assert [stretch.records for stretch in ledger.stretches] == [10]
+
+
+def test_a_checkpoint_that_is_born_anew_gets_a_ledger_of_its_own(tmp_path: Path) -> None:
+    logs = SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, "first")
+    logs.plan(0, {"t": {0: 5}})
+    logs.commit(0)
+    ledger = ledger_in(tmp_path)
+    ledger.begin(NEAR, NEAR, "run", NOON)
+    ledger.add(batch(0, 0, 5))
+    (tmp_path / "spark").rename(tmp_path / "away")
+    ledger.reconcile()
+    assert (ledger.stretches, ledger.recent, ledger.ends) == ([], [], {})
+    assert "first" in (tmp_path / "ledger-first.json").read_text()
+    SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, "second")
+    ledger.begin(NEAR, NEAR, "run", NOON)
+    ledger.add(batch(0, 0, 5))
+    assert ledger.gap == 0
+    assert ledger_in(tmp_path).query_id == "second"
 
 
 def test_what_is_read_back_is_what_was_saved(tmp_path: Path) -> None:

@@ -84,12 +84,6 @@ def test_a_syntax_error_is_shown_where_it_is_also_in_a_module_next_door(tmp_path
     assert (error.file, error.line) == (str(beside), 3)
 
 
-def test_a_column_that_is_built_before_spark_starts_is_told_where_to_go(tmp_path: Path) -> None:
-    error = refused(write(tmp_path, "from pyspark.sql import functions as F\nHIGH = F.col('load') > 2\n"))
-    assert error.line == 2
-    assert "inside a function" in (error.hint or "")
-
-
 def test_a_missing_import_is_named(tmp_path: Path) -> None:
     error = refused(write(tmp_path, "\nimport no_such_package\n"))
     assert "no_such_package" in error.what and error.line == 2

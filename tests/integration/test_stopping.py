@@ -1,0 +1,53 @@
+"""Stopping is prompt, whatever is under way, and leaves a state to go on from."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import gearshift as gs
+from gearshift.runner.runner import Runner
+from gearshift.settings import Settings
+from gearshift.topics import Producer
+from tests.flow import Event, values
+from tests.support import eventually
+
+
+def test_a_long_batch_is_interrupted_and_done_again_by_the_next_run(unique: str, settings: Settings) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key")
+    copies = app.topic(f"{unique}-copies", value=Event, key="key")
+    slow = True
+
+    @app.pipeline(source=events, to=copies, gear="batch")
+    def copy(events: DataFrame) -> DataFrame:
+        if not slow:
+            return events
+        endless = events.sparkSession.range(5_000_000_000).withColumn(
+            "digest", F.sha2(F.col("id").cast("string"), 512)
+        )
+        return events.crossJoin(endless.where("digest = 'never'")).select("key", "n")
+
+    with Runner(app, settings) as runner:
+        driver = runner.drivers["copy"]
+        with Producer(runner.engine.connection) as producer:
+            for number in range(10):
+                producer.send(events, Event("k", number))
+        eventually(lambda: driver.query is not None and driver.query.isActive, within=timedelta(seconds=40))
+        tracker = runner.spark.sparkContext.statusTracker()
+        eventually(tracker.getActiveJobsIds, within=timedelta(seconds=40))
+        began = time.monotonic()
+    assert time.monotonic() - began < 15
+    assert not any(stretch.verified for stretch in driver.books.ledger.stretches)
+
+    slow = False
+    with Runner(app, settings) as runner:
+        eventually(
+            lambda: len(values(runner.engine.connection, copies)) == 10,
+            within=timedelta(seconds=40),
+            every=0.3,
+        )
+        assert {event.n for event in values(runner.engine.connection, copies)} == set(range(10))
