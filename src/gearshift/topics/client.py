@@ -71,6 +71,8 @@ class Client:
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,
             "allow.auto.create.topics": False,
+            # An admin client waits for the controller it knows; this often it learns that another one took over.
+            "topic.metadata.refresh.interval.ms": 5000,
             "log.connection.close": False,
             **({"broker.address.family": "v4"} if is_loopback(connection.bootstrap_servers) else {}),
             **for_librdkafka(connection.kafka),
