@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -254,19 +253,11 @@ def _wrong(what: str, hint: str, where: Location) -> DefinitionError:
 
 def _caller() -> Location:
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  (inspect.stack reads every source file)
-    return Location(_short(frame.f_code.co_filename), frame.f_lineno)
+    return Location.at(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _location_of(function: Callable[..., Any], called_at: Location) -> Location:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or not hasattr(function, "__name__"):
         raise _wrong(f"{function!r} is no function", "decorate a function written with def", called_at)
-    return Location(_short(code.co_filename), code.co_firstlineno)
-
-
-def _short(file: str) -> str:
-    """The path as a person in this folder would type it."""
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
-        return file
+    return Location.at(code.co_filename, code.co_firstlineno)

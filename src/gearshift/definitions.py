@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 from gearshift.freshness import Freshness, Gear
@@ -18,6 +19,14 @@ class Location:
 
     file: str
     line: int
+
+    @classmethod
+    def at(cls, file: str, line: int) -> Location:
+        """The place, with the path as a person in this folder would type it."""
+        try:
+            return cls(str(Path(file).relative_to(Path.cwd())), line)
+        except ValueError:
+            return cls(file, line)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

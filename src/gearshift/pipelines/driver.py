@@ -6,9 +6,8 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,11 +22,11 @@ from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
 from gearshift.pipelines.engine import Engine, Gate
+from gearshift.pipelines.failures import explain
 from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
-from gearshift.pipelines.user_code import first_line
-from gearshift.pipelines.writing import NULL_FIELD, records
+from gearshift.pipelines.writing import records
 from gearshift.schemas import Registry
 from gearshift.topics import DeadLetters
 
@@ -225,20 +224,8 @@ class Driver:
         return since
 
     def explain(self, error: BaseException) -> GearshiftError:
-        """An exception from Spark, in a sentence with the pipeline and, where it is known, the place."""
-        if isinstance(error, GearshiftError):
-            return error
-        cause = _cause(error)
-        null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
-        return QueryError(
-            f"the transform gave no value for the required field {null[1]}"
-            if null
-            else f"the query failed: {cause}",
-            hint="fill or filter it, or make the field Optional" if null else "see the Spark log",
-            pipeline=self.pipeline.name,
-            file=self.pipeline.defined_at.file,
-            line=self.pipeline.defined_at.line,
-        )
+        """An exception of this pipeline's query, in a sentence."""
+        return explain(error, self.pipeline)
 
     # supervision
 
@@ -410,22 +397,3 @@ class Driver:
 def _is_idle(query: StreamingQuery) -> bool:
     status = query.status
     return not status["isDataAvailable"] and not status["isTriggerActive"] and "Waiting" in status["message"]
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost sentence of Spark's nested causes."""
-    text = str(error)
-    inner = re.search(r"\[USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE|\n|$)", text)
-    if inner:
-        return inner[1]
-    causes = re.findall(r"(?:Caused by|executor \w+\)): [\w.$]+(?:Exception|Error): ([^\n]+)", text)
-    return causes[-1] if causes else first_line(error)
-
-
-Step = Callable[[str, str], None]
-"""Called at each step of a shift with its name and what there is to say."""
-
-
-def seconds_until(instant: datetime | None) -> timedelta:
-    """How long until an instant; nothing if it is past or unknown."""
-    return max(timedelta(0), instant - datetime.now(UTC)) if instant else timedelta(0)

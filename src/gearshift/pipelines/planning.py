@@ -92,7 +92,7 @@ def trace(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> tuple[Any, lis
             return
         caller = frame.f_back
         if caller is not None and Path(caller.f_code.co_filename).parent == home:
-            made.append(Made(result, Location(_short(caller.f_code.co_filename), caller.f_lineno)))
+            made.append(Made(result, Location.at(caller.f_code.co_filename, caller.f_lineno)))
 
     before = sys.getprofile()
     sys.setprofile(note)
@@ -164,10 +164,3 @@ def _java(frame: DataFrame) -> Any:
 
 def _module(package: Any, name: str) -> Any:
     return getattr(getattr(package, name), "MODULE$")
-
-
-def _short(file: str) -> str:
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
-        return file

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from gearshift.errors import GearshiftError, ShiftError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker
-from gearshift.pipelines.driver import Driver, Step, seconds_until
+from gearshift.pipelines.driver import Driver
 
 log = logging.getLogger(__name__)
+
+Step = Callable[[str, str], None]
+"""Called at each step of a shift with its name and what there is to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,8 @@ def _wait_for_boundary(driver: Driver, on_step: Step) -> None:
     query = driver.query
     if query is None or not query.isActive:
         return
-    wait = seconds_until(driver.boundary())
+    boundary = driver.boundary()
+    wait = max(timedelta(0), boundary - datetime.now(UTC)) if boundary else timedelta(0)
     on_step(
         "boundary",
         f"the batch under way ends in {wait.total_seconds():.0f} s" if wait else "at the end of the batch",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gearshift.definitions import Pipeline
+from gearshift.definitions import Location, Pipeline
 from gearshift.errors import GearshiftError, TransformError
 
 
@@ -20,17 +20,17 @@ def calling(pipeline: Pipeline) -> Generator[None]:
     except GearshiftError:
         raise
     except Exception as error:
-        file, line = blame(error, pipeline.transform)
+        where = blame(error, pipeline.transform) or pipeline.defined_at
         raise TransformError(
             f"the transform raised {type(error).__name__}: {first_line(error)}",
             hint="mend the function; gearshift check tells without starting anything",
             pipeline=pipeline.name,
-            file=file or pipeline.defined_at.file,
-            line=line or pipeline.defined_at.line,
+            file=where.file,
+            line=where.line,
         ) from error
 
 
-def blame(error: BaseException, function: Callable[..., Any]) -> tuple[str | None, int | None]:
+def blame(error: BaseException, function: Callable[..., Any]) -> Location | None:
     """The innermost line of the user's code in a traceback.
 
     Code in the function's own folder is the user's; libraries and Spark are not.
@@ -38,17 +38,10 @@ def blame(error: BaseException, function: Callable[..., Any]) -> tuple[str | Non
     home = Path(function.__code__.co_filename).parent
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).parent == home]
-    return (_short(own[-1].filename), own[-1].lineno) if own else (None, None)
+    return Location.at(own[-1].filename, own[-1].lineno or 0) if own else None
 
 
 def first_line(error: BaseException) -> str:
     """What an exception says, without Spark's plans and Java's frames."""
     text = str(error).strip().split("\n", 1)[0]
     return text.split(" SQLSTATE:")[0].rstrip(";") if " SQLSTATE:" in text else text
-
-
-def _short(file: str) -> str:
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
-        return file

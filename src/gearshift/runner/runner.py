@@ -6,13 +6,12 @@ import fcntl
 import logging
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +30,7 @@ from gearshift.pipelines.session import open_session
 from gearshift.pipelines.shift import Shifted, shift
 from gearshift.runner.control import Control, Emit
 from gearshift.runner.note import Note
+from gearshift.runner.rates import Rates
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.sources import Simulator
@@ -63,7 +63,7 @@ class Runner:
         self._said = said
         self._exit = ExitStack()
         self._began = datetime.now(UTC)
-        self._rates = _Rates()
+        self._rates = Rates()
 
     def __enter__(self) -> Self:
         try:
@@ -294,53 +294,6 @@ class Runner:
                 end for (topic, _), end in ends.items() if isinstance(target, Topic) and topic == target.name
             )
             self._rates.note(name, total, out, behind)
-
-
-class _Rates:
-    """Arrivals, output and lag of each pipeline, measured every second over the last ten."""
-
-    def __init__(self) -> None:
-        self.arriving: dict[str, float] = {}
-        self.written: dict[str, float] = {}
-        self.lag: dict[str, int] = {}
-        self._seen: dict[str, list[tuple[float, int, int]]] = {}
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def open(self, measure: Callable[[], None]) -> None:
-        """Measure every second until closed."""
-
-        def loop() -> None:
-            while not self._closing.wait(1.0):
-                try:
-                    measure()
-                except Exception as error:
-                    log.warning("not measured: %s", error)
-
-        self._thread = threading.Thread(target=loop, name="rates", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Measure no more."""
-        self._closing.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
-
-    def note(self, name: str, arrived: int, written: int, lag: int) -> None:
-        """Take one measurement."""
-        now = time.monotonic()
-        seen = [
-            entry
-            for entry in self._seen.get(name, [])
-            if now - entry[0] < timedelta(seconds=10).total_seconds()
-        ]
-        self._seen[name] = [*seen, (now, arrived, written)]
-        first = self._seen[name][0]
-        passed = now - first[0]
-        if passed > 0:
-            self.arriving[name] = round((arrived - first[1]) / passed, 1)
-            self.written[name] = round((written - first[2]) / passed, 1)
-        self.lag[name] = lag
 
 
 def _java_pid(spark: SparkSession) -> Pid | None:

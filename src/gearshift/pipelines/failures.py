@@ -1,0 +1,57 @@
+"""What a failed query says, in a sentence: Spark nests its causes and repeats them over pages."""
+
+from __future__ import annotations
+
+import re
+
+from gearshift.definitions import Location, Pipeline
+from gearshift.errors import GearshiftError, QueryError, TransformError
+from gearshift.pipelines.user_code import first_line
+from gearshift.pipelines.writing import NULL_FIELD
+
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?P<frames>(?: .*\n)+)(?P<what>\S.*)")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
+    """An exception of a pipeline's query, with the pipeline and the place."""
+    if isinstance(error, GearshiftError):
+        return error
+    text = str(error)
+    where = pipeline.defined_at
+    raised = list(_TRACEBACK.finditer(text))
+    if raised:
+        frames = [(frame["file"], int(frame["line"])) for frame in _FRAME.finditer(raised[-1]["frames"])]
+        own = [frame for frame in frames if "/site-packages/" not in frame[0] and "/pyspark/" not in frame[0]]
+        where = Location.at(*own[-1]) if own else where
+        return TransformError(
+            f"a function of the transform raised {raised[-1]['what'].strip()}",
+            hint="mend the function, or filter out what it cannot take",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        )
+    cause = _innermost(text) or first_line(error)
+    null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
+    return QueryError(
+        f"the transform gave no value for the required field {null[1]}"
+        if null
+        else f"the query failed: {cause}",
+        hint="fill or filter it, or make the field Optional" if null else "see the Spark log",
+        pipeline=pipeline.name,
+        file=where.file,
+        line=where.line,
+    )
+
+
+def _innermost(text: str) -> str | None:
+    """The innermost of Spark's nested causes.
+
+    >>> _innermost("Job aborted (localhost executor driver): java.lang.ArithmeticException: / by zero\\n\\tat x")
+    '/ by zero'
+    """
+    raised = re.search(r"\[USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE|\n|$)", text)
+    if raised:
+        return raised[1]
+    causes = re.findall(r"(?:Caused by|executor \w+\)): [\w.$]+(?:Exception|Error): ([^\n]+)", text)
+    return causes[-1] if causes else None

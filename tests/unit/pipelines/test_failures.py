@@ -1,0 +1,57 @@
+"""Spark's pages of nested causes come out as one sentence, with the user's line where there is one."""
+
+from __future__ import annotations
+
+from gearshift.definitions import Location, Pipeline, Table
+from gearshift.errors import QueryError, TransformError
+from gearshift.freshness import Freshness, Gear
+from gearshift.pipelines.failures import explain
+
+HERE = Location("app.py", 3)
+PIPELINE = Pipeline(
+    name="pipe",
+    transform=lambda frame: frame,
+    sources={},
+    target=Table(name="t", defined_at=HERE),
+    freshness=Freshness(1, "second"),
+    gear=Gear.REAL_TIME,
+    defined_at=HERE,
+)
+
+UDF = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task 0 \
+in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 5) (localhost executor driver): \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/opt/story/app.py", line 12, in ratio
+    return 1 / value
+           ~~^~~~~~~
+  File "/opt/lib/site-packages/numbers/core.py", line 80, in divide
+    raise ZeroDivisionError("division by zero")
+ZeroDivisionError: division by zero
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
+"""
+
+
+def test_a_function_that_raises_in_a_worker_is_told_with_its_own_line() -> None:
+    error = explain(RuntimeError(UDF), PIPELINE)
+    assert isinstance(error, TransformError)
+    assert (error.file, error.line, error.pipeline) == ("/opt/story/app.py", 12, "pipe")
+    assert "ZeroDivisionError: division by zero" in error.what
+
+
+def test_a_missing_value_of_a_required_field_is_told_by_its_name() -> None:
+    text = "[USER_RAISED_EXCEPTION] GEARSHIFT_NULL_FIELD=load_kw; SQLSTATE: P0001 SQLSTATE: XXKST"
+    error = explain(RuntimeError(text), PIPELINE)
+    assert isinstance(error, QueryError)
+    assert error.what == "the transform gave no value for the required field load_kw"
+    assert (error.file, error.line) == ("app.py", 3)
+
+
+def test_the_innermost_cause_is_what_is_told() -> None:
+    text = "Job aborted\nCaused by: java.lang.RuntimeException: outer\nCaused by: java.io.IOException: disk is full\n"
+    assert explain(RuntimeError(text), PIPELINE).what == "the query failed: disk is full"
+
+
+def test_an_error_of_ours_stays_what_it_is() -> None:
+    ours = QueryError("it ended")
+    assert explain(ours, PIPELINE) is ours
