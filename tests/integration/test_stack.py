@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from gearshift import stack as local
@@ -189,7 +189,13 @@ def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Pa
         assert [service.name for service in stack.services] == ["kafka-1", "kafka-2", "kafka-3"]
         admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
         admin.create_topics([NewTopic("readings", 1)])["readings"].result(10)
-        (partition,) = admin.list_topics("readings", timeout=10).topics["readings"].partitions.values()
+
+        def described() -> list[
+            PartitionMetadata
+        ]:  # a broker may know the topic a moment later than the one asked
+            return list(admin.list_topics("readings", timeout=10).topics["readings"].partitions.values())
+
+        (partition,) = eventually(described, within=10)
         assert len(partition.replicas) == 3
 
         leader = f"kafka-{partition.leader}"
