@@ -70,6 +70,7 @@ writer = (
     output.writeStream.format("kafka")
     .option("kafka.bootstrap.servers", brokers)
     .option("topic", f"{name}-out")
+    .option("kafka.compression.type", "lz4")
     .option("kafka.linger.ms", "0" if gear == "real-time" else "5")
     .option("checkpointLocation", f"{folder}/checkpoint")
     .outputMode("update")

@@ -69,7 +69,8 @@ class Books:
     def begin(self, gear: Gear, why: str) -> Stretch:
         """Write down that a stretch begins, after all that came before it is settled."""
         with self._lock:
-            return self.ledger.begin(gear, self._pipeline.gear, why, datetime.now(UTC))
+            stamped = self._engine.stamps(self._pipeline, gear)
+            return self.ledger.begin(gear, self._pipeline.gear, why, datetime.now(UTC), stamped=stamped)
 
     def settle(self, error: str | None = None) -> None:
         """Make the ledger final for a query that has stopped: late reports in, Spark's logs compared."""

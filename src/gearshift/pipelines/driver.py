@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _LONGEST_BACKOFF = 60.0
 _SILENT_FOR = 2.0  # seconds a real-time query must run before silence counts as health
 _WORKS_WITHIN = 60.0
+_TASKS_END_WITHIN = 10.0
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class Driver:
                     self.pipeline,
                     gear,
                     versions=self.books.versions,
-                    stretch=stretch.number,
+                    stamp=stretch.number if stretch.stamped else None,
                     schema_id=self._target_schema(),
                     on_batch=self._write_table,
                 )
@@ -137,6 +138,7 @@ class Driver:
         if query is not None:
             self._gate.close()
             query.stop()
+            self._await_last_task(str(query.runId))
         if self.stretch is not None and self.stretch.ended is None:
             self.books.settle(error)
 
@@ -330,7 +332,7 @@ class Driver:
         else:
             schema_id = self._target_schema()
             assert schema_id is not None
-            output = records(frame, self.pipeline, target, schema_id=schema_id, stretch=stretch.number)
+            output = records(frame, self.pipeline, target, schema_id=schema_id, stamp=None)
             written = output.count()
             (
                 output.write.format("kafka")
@@ -381,13 +383,26 @@ class Driver:
 
     def _holds_its_slots(self, run_id: str) -> bool:
         """Whether all of the query's tasks run: a real-time query computes only then."""
+        jobs = [stages for stages in self._stages(run_id) if stages]
+        return any(
+            all(stage and stage.numActiveTasks == stage.numTasks for stage in stages) for stages in jobs
+        )
+
+    def _await_last_task(self, run_id: str) -> None:
+        """Wait for the tasks of a stopped query: Spark kills them, and until they notice they go on writing."""
+        until = time.monotonic() + _TASKS_END_WITHIN
+        while any(stage and stage.numActiveTasks for stages in self._stages(run_id) for stage in stages):
+            if time.monotonic() > until:
+                log.warning("%s: tasks of the stopped query still run", self.pipeline.name)
+                return
+            time.sleep(0.01)
+
+    def _stages(self, run_id: str) -> list[list[Any]]:
+        """Of a query's latest jobs, what is known of their stages."""
         tracker: Any = self.engine.spark.sparkContext.statusTracker()
-        for job in tracker.getJobIdsForGroup(run_id):
-            info = tracker.getJobInfo(job)
-            stages = [tracker.getStageInfo(stage) for stage in (info.stageIds if info else ())]
-            if stages and all(stage and stage.numActiveTasks == stage.numTasks for stage in stages):
-                return True
-        return False
+        latest = sorted(tracker.getJobIdsForGroup(run_id))[-3:]  # a long-lived query has had a thousand
+        jobs = [tracker.getJobInfo(job) for job in latest]
+        return [[tracker.getStageInfo(stage) for stage in job.stageIds] for job in jobs if job]
 
     def _failure(self, query: StreamingQuery) -> GearshiftError | None:
         error: StreamingQueryException | None = query.exception()

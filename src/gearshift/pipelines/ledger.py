@@ -56,6 +56,8 @@ class Stretch:
     replayed: int | None = None
     pause: float | None = None
     verified: bool = False
+    stamped: bool = True
+    pending_ms: int | None = None
     error: str | None = None
 
 
@@ -104,10 +106,12 @@ class Ledger:
             return declared
         return proved[-1].gear
 
-    def begin(self, gear: Gear, declared: Gear, why: str, now: datetime) -> Stretch:
+    def begin(self, gear: Gear, declared: Gear, why: str, now: datetime, *, stamped: bool = True) -> Stretch:
         """Write down, before the query starts, that a new stretch begins."""
         self._close(now)
-        stretch = Stretch(number=len(self.stretches), gear=gear, declared=declared, why=why, began=now)
+        stretch = Stretch(
+            number=len(self.stretches), gear=gear, declared=declared, why=why, began=now, stamped=stamped
+        )
         self.stretches.append(stretch)
         self.save()
         return stretch
@@ -146,6 +150,8 @@ class Ledger:
         """Write down that the latest stretch is over."""
         if self.last is not None and error is not None:
             self.last.error = error
+        if self.last is not None and self.last.ended is None:
+            self.last.pending_ms = self._pending_ms()
         self._close(now)
         self.save()
 
@@ -193,6 +199,14 @@ class Ledger:
         self._folder.write(f"ledger-{self.query_id}.json", json.dumps(self.as_json(), indent=1))
         self.stretches, self.recent, self.dead_through, self.query_id = [], [], -1, None
         self.save()
+
+    def _pending_ms(self) -> int | None:
+        """The time of the batch that Spark has planned and not committed; it runs again at the next start."""
+        planned, committed = self.checkpoint.planned(), self.checkpoint.committed()
+        if not planned or (committed and committed[-1] >= planned[-1]):
+            return None
+        logged = self.checkpoint.batch(planned[-1])
+        return logged.timestamp_ms if logged else None
 
     def _close(self, now: datetime) -> None:
         if self.last is not None and self.last.ended is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
 from gearshift.pipelines.ledger import Stretch
-from gearshift.topics import Admin, read
+from gearshift.topics import Admin, ConsumedRecord, read
 
 STAMP = "gearshift.batch"
 
@@ -15,21 +16,43 @@ STAMP = "gearshift.batch"
 def count_replays(
     connection: Connection, admin: Admin, pipeline: str, target: Topic, stretch: Stretch
 ) -> int:
-    """The records of the stretch whose batch never counted.
+    """The records of an ended stretch whose batch never counted; only the tail of the target is read."""
+    if stretch.stamped:
+        return _count_stamped(connection, admin, pipeline, target, stretch)
+    return _count_pending(connection, admin, target, stretch)
 
-    Each record carries its stretch and batch time, and a batch that counted is no later than the
-    stretch's last one; so only the tail of the target from there on has to be read.
-    """
-    since = (
-        datetime.fromtimestamp(stretch.last_timestamp_ms / 1000, UTC)
-        if stretch.last_timestamp_ms
-        else stretch.began
-    )
-    starts = {partition: offset for (_, partition), offset in admin.offsets_at([target.name], since).items()}
+
+def _count_stamped(
+    connection: Connection, admin: Admin, pipeline: str, target: Topic, stretch: Stretch
+) -> int:
+    """Each record carries its stretch and batch time, and a batch that counted is no later than the stretch's last."""
     prefix = f"{pipeline}/{stretch.number}/".encode()
-    count = 0
-    for record in read(connection, target.name, start=starts):
-        stamp = record.header(STAMP)
-        if stamp and stamp.startswith(prefix) and int(stamp[len(prefix) :]) > stretch.last_timestamp_ms:
-            count += 1
-    return count
+    since = stretch.last_timestamp_ms or _ms(stretch.began)
+    stamps = (record.header(STAMP) for record in _from(connection, admin, target, since))
+    return sum(
+        1
+        for stamp in stamps
+        if stamp and stamp.startswith(prefix) and int(stamp[len(prefix) :]) > stretch.last_timestamp_ms
+    )
+
+
+def _count_pending(connection: Connection, admin: Admin, target: Topic, stretch: Stretch) -> int:
+    """A micro-batch that was planned and not committed has written what came from then until the stretch ended."""
+    if stretch.pending_ms is None or stretch.ended is None:
+        return 0
+    first, last = max(stretch.pending_ms, _ms(stretch.began)), _ms(stretch.ended)
+    return sum(
+        1
+        for record in _from(connection, admin, target, first)
+        if record.header(STAMP) is None and record.timestamp and first <= _ms(record.timestamp) <= last
+    )
+
+
+def _from(connection: Connection, admin: Admin, target: Topic, since_ms: int) -> Iterator[ConsumedRecord]:
+    since = datetime.fromtimestamp(since_ms / 1000, UTC)
+    starts = {partition: offset for (_, partition), offset in admin.offsets_at([target.name], since).items()}
+    return read(connection, target.name, start=starts)
+
+
+def _ms(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)

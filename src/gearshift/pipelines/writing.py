@@ -21,8 +21,10 @@ NULL_FIELD = "GEARSHIFT_NULL_FIELD"
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
-def records(frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: int, stretch: int) -> DataFrame:
-    """The frame as Kafka records: key, value in the registry's wire format, and the stamp."""
+def records(
+    frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: int, stamp: int | None
+) -> DataFrame:
+    """The frame as Kafka records: key, value in the registry's wire format, and the stamp of a stretch if asked."""
     shaped = [_fit(frame, field.name, pipeline, topic) for field in row_type(topic).fields]
     value = F.struct(*shaped)
     if topic.format == "avro":
@@ -30,10 +32,9 @@ def records(frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: in
     else:
         text = value.cast(_with_decimals_as_text(_nullable(row_type(topic))))
         payload = F.encode(F.to_json(text, _JSON), "UTF-8")
-    columns = [
-        F.concat(F.lit(head(schema_id)), payload).alias("value"),
-        _stamp(pipeline, stretch).alias("headers"),
-    ]
+    columns = [F.concat(F.lit(head(schema_id)), payload).alias("value")]
+    if stamp is not None:
+        columns.append(_stamp(pipeline, stamp).alias("headers"))
     if topic.key is not None:
         columns.insert(0, F.col(topic.key).cast("string").alias("key"))
     return frame.select(*columns)
