@@ -190,12 +190,12 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--rate", type=float, default=200)
     options.add_argument(
-        "--seconds", type=float, default=120, help="measured after the warm-up, each side and round"
+        "--seconds", type=float, default=240, help="measured after the warm-up, each side and round"
     )
     options.add_argument("--warm-up", type=float, default=20)
     options.add_argument("--records", type=int, default=1_000_000, help="the backlog")
     options.add_argument(
-        "--interval", type=float, default=120, help="the checkpoint interval of both sides, in seconds"
+        "--interval", type=float, default=240, help="the checkpoint interval of both sides, in seconds"
     )
     options.add_argument("--only", choices=("latency", "throughput"))
     chosen = options.parse_args()

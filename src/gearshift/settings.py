@@ -72,7 +72,7 @@ class Settings(BaseModel):
     )
     warehouse: str | None = Field(default=None, description="URI of the tables; none puts them under home")
     checkpoint_interval: timedelta = Field(
-        default=timedelta(minutes=2),
+        default=timedelta(minutes=4),
         description="how often real-time commits: a crash replays at most this much, and a shift waits at most this long",
     )
     profile: str | None = Field(default=None, description="the [profile.NAME] in use")
