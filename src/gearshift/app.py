@@ -7,15 +7,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gearshift.definitions import Format, Graph, Location, Pipeline, Source, Table, Topic
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness, Gear
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Transform = TypeVar("Transform", bound=Callable[..., Any])
 Generator = TypeVar("Generator", bound=Callable[[], Iterator[Any]])
 

@@ -157,7 +157,7 @@ class Checker:
             others = [
                 other for other in self.drivers() if other is not driver and other.gear is Gear.REAL_TIME
             ]
-            self.require_slots([(report, True), *((self.report(other.pipeline), False) for other in others)])
+            self.require_slots([report, *(self.report(other.pipeline) for other in others)])
 
     def require_cluster(self, pipeline: Pipeline) -> None:
         """Raise if Kafka or the registry does not answer or a topic is gone."""
@@ -180,12 +180,12 @@ class Checker:
                 pipeline=driver.pipeline.name,
             )
 
-    def require_slots(self, reports: list[tuple[Report, bool]]) -> None:
+    def require_slots(self, reports: list[Report]) -> None:
         """Raise if the real-time pipelines together hold more tasks than Spark has slots."""
         total = total_slots(self._engine.spark)
-        needs = {report.pipeline.name: self._slots(report) for report, _ in reports}
+        needs = {report.pipeline.name: self._slots(report) for report in reports}
         if sum(needs.values()) > total - 1:
-            asked = reports[0][0].pipeline
+            asked = reports[0].pipeline
             wanted = ", ".join(f"{name} {count}" for name, count in needs.items())
             raise TooFewSlotsError(
                 f"real-time needs {sum(needs.values())} task slots ({wanted}) and one to spare, but Spark has {total}",

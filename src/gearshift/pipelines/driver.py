@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -47,7 +47,6 @@ class Condition:
     progress: Progress | None = None
     next_run: datetime | None = None
     restarts: int = 0
-    recent: list[Progress] = field(default_factory=list[Progress])
 
 
 class Driver:
@@ -155,7 +154,6 @@ class Driver:
     def on_progress(self, progress: Progress) -> None:
         """Take a batch's report, in Spark's event thread."""
         self.condition.progress = progress
-        self.condition.recent = [*self.condition.recent, progress][-10:]
         self.books.report(progress)
         with self._progressed:
             self._progressed.notify_all()

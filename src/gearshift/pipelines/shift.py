@@ -6,7 +6,6 @@ check → boundary → stop → start → verify → done, or rollback. Every st
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from gearshift.errors import GearshiftError, ShiftError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.driver import Driver
-
-log = logging.getLogger(__name__)
 
 Step = Callable[[str, str], None]
 """Called at each step of a shift with its name and what there is to say."""

@@ -191,13 +191,13 @@ class Runner:
 
     def _check(self) -> None:
         """Refuse, before anything starts, what could not run."""
-        real_time: list[tuple[Report, bool]] = []
+        real_time: list[Report] = []
         for driver in self.drivers.values():
             report = self._checker.report(driver.pipeline)
             report.require(driver.gear)
             self._checker.require_checkpoint(driver, driver.gear)
             if driver.gear is Gear.REAL_TIME:
-                real_time.append((report, False))
+                real_time.append(report)
         if real_time:
             self._checker.require_slots(real_time)
 
