@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gearshift.app import App
-from gearshift.definitions import Pipeline, Source, Table, Topic
-from gearshift.errors import GearshiftError
+from gearshift.definitions import Delivery, Pipeline, Retry, Source, Table, Topic
+from gearshift.errors import GearshiftError, PermanentError, RetriableError
 from gearshift.freshness import Freshness, Gear
+from gearshift.record import Destination, Record, Row
 
 if TYPE_CHECKING:
     from gearshift.schemas import DecimalOf
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "DecimalOf",
+    "Delivery",
+    "Destination",
     "Freshness",
     "Gear",
     "GearshiftError",
+    "PermanentError",
     "Pipeline",
     "Producer",
+    "Record",
+    "RetriableError",
+    "Retry",
+    "Row",
     "Source",
     "Table",
     "Topic",

@@ -1,4 +1,4 @@
-"""App: the ordinary object a user declares topics, tables, pipelines and sources on."""
+"""App: the ordinary object a user declares topics, tables, pipelines, sources and deliveries on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,25 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gearshift.definitions import Format, Graph, Location, Pipeline, Source, Table, Topic
+from gearshift.definitions import (
+    Commit,
+    Delivery,
+    Format,
+    Graph,
+    Location,
+    Pipeline,
+    Retry,
+    Source,
+    Start,
+    Table,
+    Topic,
+)
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness, Gear
+from gearshift.record import Destination
 
 Transform = TypeVar("Transform", bound=Callable[..., Any])
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 Generator = TypeVar("Generator", bound=Callable[[], Iterator[Any]])
 
 _COMPATIBILITY = tuple(
@@ -55,6 +69,7 @@ class App:
         self._tables: dict[str, Table] = {}
         self._pipelines: dict[str, Pipeline] = {}
         self._sources: dict[str, Source] = {}
+        self._deliveries: dict[str, Delivery] = {}
 
     @property
     def graph(self) -> Graph:
@@ -66,6 +81,7 @@ class App:
             tables=dict(self._tables),
             pipelines=dict(self._pipelines),
             sources=dict(self._sources),
+            deliveries=dict(self._deliveries),
         )
 
     def topic(
@@ -78,6 +94,7 @@ class App:
         replicas: int | None = None,
         format: Format = "avro",  # noqa: A002  (the word users know)
         compatibility: str = "BACKWARD",
+        max_lag: int | None = None,
     ) -> Topic:
         """Declare a topic whose values are of a dataclass and whose key is one of its fields."""
         where = _caller()
@@ -105,6 +122,8 @@ class App:
             raise _wrong(
                 f"unknown compatibility {compatibility!r}", f"use {', '.join(_COMPATIBILITY)} or NONE", where
             )
+        if max_lag is not None and max_lag < 1:
+            raise _wrong(f"topic {name} has max_lag={max_lag}", "use a number of records above 0", where)
         topic = Topic(
             name=name,
             value=value,
@@ -113,6 +132,7 @@ class App:
             replicas=replicas,
             format=format,
             compatibility=compatibility,
+            max_lag=max_lag,
             defined_at=where,
         )
         self._topics[name] = topic
@@ -151,6 +171,7 @@ class App:
             if name in self._pipelines:
                 first = self._pipelines[name].defined_at
                 raise _wrong(f"pipeline {name} is declared twice", f"the first is at {first}", where)
+            self._require_own_group(f"{self.name}.{name}", f"pipeline {name}", where)
             if freshness is None and gear is None:
                 raise _wrong(
                     f"pipeline {name} says neither freshness nor gear", "add freshness='1 minute'", where
@@ -202,6 +223,89 @@ class App:
 
         return declare
 
+    def delivery(
+        self,
+        topic: Topic,
+        *,
+        group_id: str | None = None,
+        to: Topic | Destination | None = None,
+        commit: Commit = "sync",
+        start: Start = "earliest",
+        batch: int | None = None,
+        once_by: str | tuple[str, ...] = (),
+        parallelism: int = 1,
+        scale: tuple[int, int] = (1, 1),
+        retry: str | Retry = "5 minutes",
+    ) -> Callable[[Handler], Handler]:
+        """Declare a delivery: a consumer group that hands each record of a topic to a function.
+
+        The function takes a `gs.Record`, or with `batch` a list of them, and may be async. What it returns goes
+        to `to`: a value or a list of values for a topic, rows or messages for a destination; None for nothing.
+        """
+        called_at = _caller()
+        if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _wrong(f"a delivery reads {topic!r}", "give it what app.topic gave", called_at)
+
+        def declare(handler: Handler) -> Handler:
+            where = _location_of(handler, called_at)
+            name = handler.__name__
+            _require_name(name, "delivery", where)
+            if name in self._deliveries:
+                first = self._deliveries[name].defined_at
+                raise _wrong(f"delivery {name} is declared twice", f"the first is at {first}", where)
+            group = group_id or f"{self.name}.{name}"
+            self._require_own_group(group, f"delivery {name}", where)
+            fields_of_once = (once_by,) if isinstance(once_by, str) else tuple(once_by)
+            _check_handler(name, handler, batch, where)
+            _check_once(name, topic, fields_of_once, where)
+            _check_numbers(name, topic, batch, parallelism, scale, where)
+            if commit not in ("sync", "async"):
+                raise _wrong(f"delivery {name} has commit={commit!r}", "use 'sync' or 'async'", where)
+            if start not in ("earliest", "latest", "error"):
+                raise _wrong(
+                    f"delivery {name} has start={start!r}", "use 'earliest', 'latest' or 'error'", where
+                )
+            if not (to is None or isinstance(to, Topic | Destination)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _wrong(f"delivery {name} writes to {to!r}", "to= takes a topic or a destination", where)
+            if isinstance(to, Topic) and to.name == topic.name:
+                raise _wrong(f"delivery {name} writes to the topic it reads", "use another topic", where)
+            self._deliveries[name] = Delivery(
+                name=name,
+                handler=handler,
+                topic=topic,
+                group_id=group,
+                target=to,
+                commit=commit,
+                start=start,
+                batch=batch,
+                once_by=fields_of_once,
+                parallelism=parallelism,
+                scale=scale,
+                retry=_retry(name, retry, where),
+                is_async=inspect.iscoroutinefunction(inspect.unwrap(handler)),
+                defined_at=where,
+            )
+            return handler
+
+        return declare
+
+    def _require_own_group(self, group_id: str, who: str, where: Location) -> None:
+        """A consumer group belongs to one reader: a second one would take records away from it."""
+        for pipeline in self._pipelines.values():
+            if group_id == f"{self.name}.{pipeline.name}":
+                raise _wrong(
+                    f"{who} has the group id {group_id} of pipeline {pipeline.name}",
+                    f"choose another; the pipeline is at {pipeline.defined_at}",
+                    where,
+                )
+        for delivery in self._deliveries.values():
+            if group_id == delivery.group_id:
+                raise _wrong(
+                    f"{who} has the group id {group_id} of delivery {delivery.name}",
+                    f"choose another; the delivery is at {delivery.defined_at}",
+                    where,
+                )
+
 
 _USUAL = {
     Gear.REAL_TIME: Freshness(1, "second"),
@@ -236,6 +340,85 @@ def _match_sources(
             where,
         )
     return {parameter: source[parameter] for parameter in parameters}
+
+
+def _check_handler(name: str, handler: Callable[..., Any], batch: int | None, where: Location) -> None:
+    parameters = list(inspect.signature(handler).parameters.values())
+    required = [
+        each
+        for each in parameters
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    positional = [
+        each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(required) > 1 or not positional or any(each.kind is each.KEYWORD_ONLY for each in required):
+        raise _wrong(
+            f"the handler of delivery {name} takes {', '.join(each.name for each in parameters) or 'nothing'}",
+            "give it one parameter: the record, or with batch= the list of records",
+            where,
+        )
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise _wrong(f"the handler of delivery {name} is a generator", "return a list instead", where)
+    hint = str(positional[0].annotation) if positional[0].annotation is not positional[0].empty else ""
+    takes_list = hint.replace("typing.", "").startswith(("list", "Sequence", "collections.abc.Sequence"))
+    if takes_list and batch is None:
+        raise _wrong(f"the handler of delivery {name} takes a list", "say batch=100", where)
+    if hint and "Record" in hint and not takes_list and batch is not None:
+        raise _wrong(
+            f"the handler of delivery {name} takes one record, and batch={batch} gives it a list",
+            "annotate it list[gs.Record[…]], or leave out batch",
+            where,
+        )
+
+
+def _check_once(name: str, topic: Topic, once_by: tuple[str, ...], where: Location) -> None:
+    names = [field.name for field in fields(topic.value)]
+    for field in once_by:
+        if field not in names:
+            raise _wrong(
+                f"delivery {name} has once_by={field!r}, and {topic.value.__name__} has no such field",
+                f"it has {', '.join(names)}",
+                where,
+            )
+    if once_by and topic.key not in once_by:
+        # The same record twice must meet in one partition, or nobody sees that it is the same.
+        raise _wrong(
+            f"delivery {name} has once_by without the key of topic {topic.name}",
+            f"add {topic.key!r} to once_by" if topic.key else "give the topic a key that is part of once_by",
+            where,
+        )
+
+
+def _check_numbers(
+    name: str,
+    topic: Topic,
+    batch: int | None,
+    parallelism: int,
+    scale: tuple[int, int],
+    where: Location,
+) -> None:
+    if batch is not None and batch < 1:
+        raise _wrong(f"delivery {name} has batch={batch}", "use a number above 0", where)
+    if parallelism < 1:
+        raise _wrong(f"delivery {name} has parallelism={parallelism}", "use a number above 0", where)
+    if parallelism > 1 and topic.key is None and batch is None:
+        raise _wrong(
+            f"delivery {name} has parallelism={parallelism}, and topic {topic.name} has no key to keep order by",
+            "give the topic a key, or use scale=",
+            where,
+        )
+    if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
+        raise _wrong(f"delivery {name} has scale={scale}", "use two numbers, such as (1, 4)", where)
+
+
+def _retry(name: str, retry: str | Retry, where: Location) -> Retry:
+    if isinstance(retry, Retry):
+        return retry
+    try:
+        return Retry(within=Freshness.parse(retry).duration)
+    except DefinitionError as error:
+        raise _wrong(f"delivery {name}: retry: {error.what}", error.hint or "", where) from None
 
 
 def _require_name(name: str, kind: str, where: Location, limit: int = 249) -> None:

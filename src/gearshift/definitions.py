@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gearshift.freshness import Freshness, Gear
+from gearshift.record import Destination
 
 Format = Literal["avro", "json"]
+Commit = Literal["sync", "async"]
+Start = Literal["earliest", "latest", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Topic:
     replicas: int | None = None
     format: Format = "avro"
     compatibility: str = "BACKWARD"
+    max_lag: int | None = None
+    """How many records the slowest consumer group may be behind before producers are slowed down."""
     defined_at: Location
 
     @property
@@ -54,6 +59,11 @@ class Topic:
     def dead_letters(self) -> str:
         """The topic that takes the records of this one that cannot be processed."""
         return f"{self.name}.dlq"
+
+    @property
+    def replays(self) -> str:
+        """The topic that brings dead letters back to the delivery that failed on them, and to no other reader."""
+        return f"{self.name}.replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +124,41 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How long and how often a record is tried again after a failure that may pass."""
+
+    within: timedelta = timedelta(minutes=5)
+    first: timedelta = timedelta(milliseconds=100)
+    longest: timedelta = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A consumer group that takes records off a topic to a handler, and what it returns to a target."""
+
+    name: str
+    handler: Callable[..., Any]
+    topic: Topic
+    group_id: str
+    target: Topic | Destination | None = None
+    commit: Commit = "sync"
+    start: Start = "earliest"
+    batch: int | None = None
+    """How many records a handler that takes a list gets at most; None for a handler of single records."""
+    once_by: tuple[str, ...] = ()
+    parallelism: int = 1
+    scale: tuple[int, int] = (1, 1)
+    retry: Retry = field(default_factory=Retry)
+    is_async: bool = False
+    defined_at: Location
+
+    @property
+    def once_topic(self) -> str:
+        """The topic that keeps what has been delivered, partition by partition, for `once_by`."""
+        return f"{self.topic.name}.{self.group_id}.once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """Everything one app declares, by name."""
 
@@ -123,3 +168,4 @@ class Graph:
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])

@@ -22,6 +22,9 @@ GearshiftError
 │   └── DecodeError            bytes do not fit their schema
 ├── ProduceError               some records did not reach their topic
 ├── TransformError             a user's function raised
+├── DeliveryError              a delivery cannot go on
+│   ├── RetriableError         a destination may take it later      (retriable)
+│   └── PermanentError         a destination will never take it
 ├── CheckError                 a pipeline cannot run as asked
 │   ├── GearRefusedError       its operators do not run in that gear
 │   ├── TooFewSlotsError       Spark has too few task slots for real-time
@@ -54,6 +57,7 @@ class GearshiftError(Exception):
         hint: str | None = None,
         app: str | None = None,
         pipeline: str | None = None,
+        delivery: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
         offset: int | None = None,
@@ -65,6 +69,7 @@ class GearshiftError(Exception):
         self.hint = hint
         self.app = app
         self.pipeline = pipeline
+        self.delivery = delivery
         self.topic = topic
         self.partition = partition
         self.offset = offset
@@ -74,7 +79,7 @@ class GearshiftError(Exception):
     @property
     def where(self) -> str:
         """The place, in words: `pipeline load_alerts, topic readings, meters.py:12`."""
-        named = ("app", "pipeline", "topic", "partition", "offset")
+        named = ("app", "pipeline", "delivery", "topic", "partition", "offset")
         parts = [f"{name} {getattr(self, name)}" for name in named if getattr(self, name) is not None]
         if self.file is not None:
             parts.append(self.file if self.line is None else f"{self.file}:{self.line}")
@@ -172,6 +177,20 @@ class ProduceError(GearshiftError):
 
 class TransformError(GearshiftError):
     """A user's function raised."""
+
+
+class DeliveryError(GearshiftError):
+    """A delivery cannot go on."""
+
+
+class RetriableError(DeliveryError):
+    """A destination did not take a record now and may take it later."""
+
+    retriable = True
+
+
+class PermanentError(DeliveryError):
+    """A destination will never take this record."""
 
 
 class CheckError(GearshiftError):

@@ -36,6 +36,8 @@ _LONGEST_BACKOFF = 60.0
 _SILENT_FOR = 2.0  # seconds a real-time query must run before silence counts as health
 _WORKS_WITHIN = 60.0
 _TASKS_END_WITHIN = 10.0
+_NO_SLOT = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
+_SLOT_FREE_WITHIN = 0.2
 
 
 @dataclass(slots=True)
@@ -114,15 +116,7 @@ class Driver:
         self.condition.state, self.condition.error = "running", None
         try:
             if self.is_streaming:
-                self.query = engines.start(
-                    self.engine,
-                    self.pipeline,
-                    gear,
-                    versions=self.books.versions,
-                    stamp=stretch.number if stretch.stamped else None,
-                    schema_id=self._target_schema(),
-                    on_batch=self._write_table,
-                )
+                self.query = self._start_query(stretch)
             if gear is Gear.BATCH:
                 self._run_batch(stretch)
         except Exception as error:
@@ -190,11 +184,16 @@ class Driver:
         until = time.monotonic() + _WORKS_WITHIN
         while self.gear is not Gear.BATCH and query is not None:
             if not query.isActive or time.monotonic() > until:
-                raise self._failure(query) or QueryError(
+                failure = self._failure(query) or QueryError(
                     f"the query does not compute in {self.gear} after {_WORKS_WITHIN:.0f} s",
                     hint="see the Spark log for what it waits for",
                     pipeline=self.pipeline.name,
                 )
+                # The check has counted the slots: those that lack are held by the batch of another pipeline.
+                if self.stretch is None or _NO_SLOT not in failure.what or time.monotonic() > until:
+                    raise failure
+                time.sleep(_SLOT_FREE_WITHIN)
+                query = self.query = self._start_query(self.stretch)
             latest = self.condition.progress
             if latest is not None and latest.run_id == str(query.runId):
                 break
@@ -226,6 +225,17 @@ class Driver:
     def explain(self, error: BaseException) -> GearshiftError:
         """An exception of this pipeline's query, in a sentence."""
         return explain(error, self.pipeline)
+
+    def _start_query(self, stretch: Stretch) -> StreamingQuery:
+        return engines.start(
+            self.engine,
+            self.pipeline,
+            stretch.gear,
+            versions=self.books.versions,
+            stamp=stretch.number if stretch.stamped else None,
+            schema_id=self._target_schema(),
+            on_batch=self._write_table,
+        )
 
     # supervision
 

@@ -106,7 +106,7 @@ def _handler(
 
 def describe(error: GearshiftError) -> dict[str, Any]:
     """An error as plain data."""
-    names = ("what", "hint", "app", "pipeline", "topic", "partition", "offset", "file", "line")
+    names = ("what", "hint", "app", "pipeline", "delivery", "topic", "partition", "offset", "file", "line")
     return {"kind": type(error).__name__, **{name: getattr(error, name) for name in names}}
 
 

@@ -1,0 +1,75 @@
+"""What a delivery's handler gets: a record's value with its place, and what a destination takes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[T]):
+    """A record: its value, and where and when it was written."""
+
+    value: T
+    key: bytes | None
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    identity: bytes | None = field(default=None, repr=False)
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the last header with this name."""
+        return next((value for key, value in reversed(self.headers) if key == name), None)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same text whenever this record comes again: of its `once_by` fields, else of its place.
+
+        >>> Record(value=1, key=None, topic="alerts", partition=0, offset=7, timestamp=None).idempotency_key
+        'd11a9fbd1214985bed8b847815038c42'
+        """
+        identity = self.identity or f"{self.topic}/{self.partition}/{self.offset}".encode()
+        return hashlib.blake2b(identity, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a handler made of a record, for a destination to write."""
+
+    value: Any
+    record: Record[Any]
+
+
+@runtime_checkable
+class Destination(Protocol):
+    """Where a delivery writes: opened once per consumer, then written and flushed, then closed.
+
+    `write` gets rows of one partition in the order of their offsets, at most `batch` of them, and returns when
+    they are safe or are sure to be after `flush`. Called again with rows it has seen, it leaves the same result.
+    """
+
+    batch: int
+    """How many rows `write` takes at once; with 1 the keys of a partition are written side by side."""
+
+    def open(self, group_id: str) -> None:
+        """Connect; `group_id` is the consumer group that writes."""
+        ...
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write the rows; a raised error with `retriable = True` says that the same call may succeed later."""
+        ...
+
+    def flush(self) -> None:
+        """Return when everything written is safe; only then are offsets committed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        ...
