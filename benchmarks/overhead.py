@@ -2,8 +2,11 @@
 
 Two queries: stateless (a filter) and stateful (a count per key). Two measures: the latency of records
 that arrive at a steady rate, in real-time; and the throughput of a backlog, in batch (AvailableNow).
-The two sides take turns, several rounds, and the medians are compared: on a noisy machine only the
-ratios of one run mean anything. Results go to benchmarks/results/overhead.json and to a table.
+The two sides take turns, several rounds, and are compared round by round: on a noisy machine only the
+ratios of one run mean anything. For throughput both sides stay alive, warm, and run the same records
+one after the other, each from the start of its query until its batch is committed; for Gearshift that
+takes in the registry, the ledger and all else a start does. The settings of both Sparks are compared
+before anything is measured. Results go to benchmarks/results/ and to a table.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +40,9 @@ from gearshift.topics import Admin, Producer, tail
 HERE = Path(__file__).parent
 KEYS = 100
 PARTITIONS = 4
+SIDES = ("plain", "gearshift")
+# Of a Spark's settings, those that no two have alike and that say nothing of how it runs.
+OWN = ("spark.app.", "spark.driver.port", "spark.driver.host", "spark.executor.id", "spark.sql.warehouse.dir")
 
 
 @dataclass
@@ -58,6 +66,8 @@ class Latency:
 class Throughput:
     side: str
     query: str
+    round: int
+    seconds: float
     records_per_second: float
 
 
@@ -72,19 +82,27 @@ def topics(name: str) -> tuple[gs.Topic, gs.Topic]:
 def run_side(
     side: str, query: str, gear: str, name: str, connection: Connection, folder: Path, interval: float
 ) -> subprocess.Popen[str]:
-    """Start one side in a process of its own; it prints `ready` when its query computes and `done` when a batch is over."""
+    """Start one side in a process of its own; it prints `ready` when its query computes, or waits for `go`."""
     command = [sys.executable, str(HERE / f"side_{side}.py"), query, gear, name, connection.bootstrap_servers]
     command += [connection.registry_url, str(folder), str(interval)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(process: subprocess.Popen[str], word: str) -> float:
+def wait_for(process: subprocess.Popen[str], word: str) -> str:
+    """What a side says after a word."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(word):
-            parts = line.split()
-            return float(parts[1]) if len(parts) > 1 else 0.0
+            return line.removeprefix(word).strip()
     raise SystemExit(f"{process.args} ended before it said {word!r}")
+
+
+def go(process: subprocess.Popen[str]) -> float:
+    """Let a side run one batch over what is new; the seconds it took."""
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    return float(wait_for(process, "done"))
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -156,44 +174,74 @@ def measure_latency(
     )
 
 
-def fill(connection: Connection, records: int) -> str:
-    """A topic with a backlog of records."""
-    name = f"b{int(time.time() * 1000)}"
-    source, target = topics(name)
-    Admin(connection).ensure([source, target])
+def load(connection: Connection, source: gs.Topic, records: int) -> None:
+    """Add a backlog of records to a topic."""
     with Registry(connection) as registry, Producer(connection, registry) as producer:
         schema_id = registry.register(source)
-        registry.register(target)
         for number in range(records):
             event = Event(f"k{number % KEYS}", 0.0, number)
             producer.send_bytes(source.name, pack(schema_id, encode(event)), key=event.key.encode())
-    return name
 
 
 def measure_throughput(
-    side: str, query: str, connection: Connection, name: str, records: int, interval: float
-) -> Throughput:
-    """A backlog through one batch: records a second, the session's start not counted."""
-    with tempfile.TemporaryDirectory() as folder:
-        process = run_side(side, query, "batch", name, connection, Path(folder), interval)
-        try:
-            took = wait_for(process, "done")
-        finally:
-            end(process)
-    return Throughput(side, query, round(records / took, 1))
+    query: str, connection: Connection, *, records: int, rounds: int, interval: float
+) -> Iterator[Throughput]:
+    """The same backlog through one batch of each side, round after round; a round before the first warms both up."""
+    name = f"b{int(time.time() * 1000)}"
+    source, target = topics(name)
+    Admin(connection).ensure([source, target])
+    with Registry(connection) as registry:
+        registry.register(source)
+        registry.register(target)
+    with ExitStack() as stack:
+        sides: dict[str, subprocess.Popen[str]] = {}
+        settings: dict[str, dict[str, str]] = {}
+        for side in SIDES:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            sides[side] = run_side(side, query, "batch", name, connection, folder, interval)
+            stack.callback(end, sides[side])
+            settings[side] = json.loads(wait_for(sides[side], "settings"))
+            wait_for(sides[side], "ready")
+        require_equal(settings)
+        for round_ in range(rounds + 1):
+            load(connection, source, records)
+            for side in _order(round_):
+                took = go(sides[side])
+                if round_ > 0:
+                    yield Throughput(side, query, round_, round(took, 3), round(records / took, 1))
+
+
+def require_equal(settings: dict[str, dict[str, str]]) -> None:
+    """Refuse to compare two Sparks that are set differently."""
+    plain, ours = (
+        {name: _without_log(value) for name, value in settings[side].items() if not name.startswith(OWN)}
+        for side in SIDES
+    )
+    different = {
+        name: (plain.get(name), ours.get(name))
+        for name in plain.keys() | ours.keys()
+        if plain.get(name) != ours.get(name)
+    }
+    if different:
+        raise SystemExit(f"the two sides have different settings: {different}")
+
+
+def _without_log(value: str) -> str:
+    """Where Spark's log goes is each side's own."""
+    return " ".join(word for word in value.split() if not word.startswith("-Dlog4j2."))
 
 
 def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--rate", type=float, default=200)
     options.add_argument(
         "--seconds", type=float, default=240, help="measured after the warm-up, each side and round"
     )
     options.add_argument("--warm-up", type=float, default=20)
-    options.add_argument("--records", type=int, default=1_000_000, help="the backlog")
+    options.add_argument("--records", type=int, default=2_000_000, help="the backlog of a round")
     options.add_argument(
         "--interval", type=float, default=240, help="the checkpoint interval of both sides, in seconds"
     )
@@ -206,15 +254,16 @@ def main() -> None:
     with local.up(settings) as stack:
         connection = stack.connection
         if chosen.only != "latency":
-            name = fill(connection, chosen.records)
-            for round_ in range(chosen.rounds):
-                for query in ("stateless", "stateful"):
-                    for side in _order(round_):
-                        one = measure_throughput(
-                            side, query, connection, name, chosen.records, chosen.interval
-                        )
-                        print(one, flush=True)
-                        found["throughput"].append(asdict(one))
+            for query in ("stateless", "stateful"):
+                for one in measure_throughput(
+                    query,
+                    connection,
+                    records=chosen.records,
+                    rounds=chosen.rounds,
+                    interval=chosen.interval,
+                ):
+                    print(one, flush=True)
+                    found["throughput"].append(asdict(one))
         if chosen.only != "throughput":
             for round_ in range(chosen.rounds):
                 for query in ("stateless", "stateful"):
@@ -233,31 +282,44 @@ def main() -> None:
     report(found, vars(chosen))
 
 
-def _order(round_: int) -> tuple[str, str]:
-    return ("plain", "gearshift") if round_ % 2 == 0 else ("gearshift", "plain")
+def _order(round_: int) -> tuple[str, ...]:
+    return SIDES if round_ % 2 == 0 else SIDES[::-1]
 
 
 def report(found: dict[str, list[Any]], chosen: dict[str, Any]) -> None:
-    """The medians of the rounds and their ratios, as a table and as JSON."""
+    """The medians of the rounds, and the median of the ratios of each round, as a table and as JSON."""
     table = Table(
-        "measure", "query", "plain PySpark", "Gearshift", "ratio", title="Gearshift beside plain PySpark"
+        "measure",
+        "query",
+        "plain PySpark",
+        "Gearshift",
+        "ratio",
+        "ratio of each round",
+        title="Gearshift beside plain PySpark",
     )
-    ratios: dict[str, float] = {}
+    ratios: dict[str, dict[str, Any]] = {}
     for measure, field in (("throughput", "records_per_second"), ("latency", "p50"), ("latency", "p99")):
         for query in ("stateless", "stateful"):
-            sides = {
-                side: [
-                    entry[field]
-                    for entry in found[measure]
-                    if (entry["side"], entry["query"]) == (side, query)
-                ]
-                for side in ("plain", "gearshift")
-            }
-            if not all(sides.values()):
+            plain, ours = (
+                [entry[field] for entry in found[measure] if (entry["side"], entry["query"]) == (side, query)]
+                for side in SIDES
+            )
+            if not plain:
                 continue
-            plain, ours = median(sides["plain"]), median(sides["gearshift"])
-            ratios[f"{field} {query}"] = round(ours / plain, 3)
-            table.add_row(field, query, f"{plain:,.1f}", f"{ours:,.1f}", f"{ours / plain:.3f}")
+            each = [round(b / a, 3) for a, b in zip(plain, ours, strict=True)]
+            ratio = ratios[f"{field} {query}"] = {
+                "ratio": round(median(each), 3),
+                "ratio_of_medians": round(median(ours) / median(plain), 3),
+                "rounds": each,
+            }
+            table.add_row(
+                field,
+                query,
+                f"{median(plain):,.1f}",
+                f"{median(ours):,.1f}",
+                f"{ratio['ratio']:.3f}",
+                " ".join(f"{one:.2f}" for one in each),
+            )
     Console().print(table)
     results = HERE / "results"
     results.mkdir(exist_ok=True)

@@ -1,5 +1,7 @@
 """The hand-written side: a PySpark script as a careful user would write it, with Gearshift's settings.
 
+In batch, each line on its input starts a batch.
+
 usage: side_plain.py stateless|stateful real-time|batch NAME BROKERS REGISTRY FOLDER INTERVAL
 """
 
@@ -25,22 +27,32 @@ settings = configuration.load(environ={}, folder=Path(folder))
 client = SchemaRegistryClient({"url": registry_url})
 written = client.get_latest_version(f"{name}-in-value")
 target = client.get_latest_version(f"{name}-out-value")
-spark = (
-    SparkSession.builder.master("local[10]")
-    .config("spark.jars", ",".join(str(jar) for jar in jars("spark", cache=settings.cache)))
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false")
-    .config("spark.driver.memory", "2g")
-    .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "5")
-    .config(
-        "spark.sql.streaming.stateStore.providerClass",
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    )
-    .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
-    .config("spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled", "false")
-    .getOrCreate()
+limits = " ".join(
+    f"-Dorg.apache.avro.limits.{kind}.maxLength={64 * 1024 * 1024}"
+    for kind in ("string", "bytes", "collectionItems")
 )
+builder = SparkSession.builder.master("local[10]")
+for setting, chosen in {
+    "spark.jars": ",".join(str(jar) for jar in jars("spark", cache=settings.cache)),
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": limits,
+    "spark.executor.extraJavaOptions": limits,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.liveUpdate.period": "0",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
+}.items():
+    builder = builder.config(setting, chosen)
+spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 payload = F.expr("substring(value, 6)")
 rows = (
@@ -75,15 +87,18 @@ writer = (
     .option("checkpointLocation", f"{folder}/checkpoint")
     .outputMode("update")
 )
-began = time.monotonic()
 if gear == "batch":
-    writer.trigger(availableNow=True).start().awaitTermination()
-    print("done", time.monotonic() - began, flush=True)
+    print("settings", json.dumps(dict(spark.sparkContext.getConf().getAll())), flush=True)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        began = time.monotonic()
+        writer.trigger(availableNow=True).start().awaitTermination()
+        print("done", time.monotonic() - began, flush=True)
 else:
     running = writer.trigger(realTime=f"{int(float(interval) * 1000)} milliseconds").start()
     tracker = spark.sparkContext.statusTracker()
     while not tracker.getActiveJobsIds():
         time.sleep(0.05)
     print("ready", flush=True)
-sys.stdin.read()
+    sys.stdin.read()
 spark.stop()

@@ -21,6 +21,22 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
+    """Cassandra and PostgreSQL, started once when the first test asks; they need no Kafka."""
+    settings = load(
+        {
+            "home": tmp_path_factory.mktemp("stores"),
+            "bootstrap_servers": "127.0.0.1:1",
+            "registry_url": "http://127.0.0.1:1",
+            "services": "cassandra,postgres",
+        },
+        environ={},
+    )
+    with local.up(settings) as running:
+        yield running
+
+
 @pytest.fixture
 def connection(stack: local.Stack) -> Connection:
     """How clients reach the session's stack."""

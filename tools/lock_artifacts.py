@@ -1,13 +1,16 @@
 """Write `src/gearshift/stack/artifacts.lock`: resolve every group once, transitively where asked, and hash each file.
 
-Run it after changing a version here, and read the difference before committing it.
+Run it after changing a version here, and read the difference before committing it. With names of groups behind it,
+only those are resolved again and the others stay as they are.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import gearshift
 from gearshift.stack.artifacts import file_sha256, tree_sha256, unpack
@@ -24,6 +27,11 @@ GROUPS = {
         Dependency(organisation="org.apache.kafka", module="kafka_2.13", revision="4.3.1", transitive=True),
         # Kafka speaks slf4j 1.7 and brings log4j 2.25, but not what joins them: without it its log is lost.
         Dependency(organisation="org.apache.logging.log4j", module="log4j-slf4j-impl", revision="2.25.4"),
+    ],
+    "cassandra": [
+        Dependency(
+            organisation="org.apache.cassandra", module="cassandra-all", revision="5.0.9", transitive=True
+        ),
     ],
     "spark": [
         spark("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
@@ -46,7 +54,7 @@ GROUPS = {
 PATTERN = "[organisation]/[module]/[revision]/[artifact](+[classifier]).[ext]"
 
 
-def entry(path: Path, out: Path, group: str) -> dict[str, object]:
+def entry(path: Path, out: Path, group: str) -> dict[str, Any]:
     """The lock's entry for a file that Ivy brought."""
     organisation, module, revision, name = path.relative_to(out).parts
     ext = "tar.gz" if name.endswith(".tar.gz") else "jar"
@@ -67,20 +75,33 @@ def entry(path: Path, out: Path, group: str) -> dict[str, object]:
     }
 
 
+def kept(lock: Path, groups: list[str]) -> dict[Path, dict[str, Any]]:
+    """The lock's entries that belong to other groups than these."""
+    entries: dict[Path, dict[str, Any]] = {}
+    for found in json.loads(lock.read_text(encoding="utf-8")):
+        found["groups"] = [group for group in found["groups"] if group not in groups]
+        if found["groups"]:
+            classifier = f"+{found['classifier']}" if found["classifier"] else ""
+            name = f"{found['module']}{classifier}.{found['ext']}"
+            entries[Path(found["organisation"], found["module"], found["revision"], name)] = found
+    return entries
+
+
 def main() -> None:
     """Resolve, hash, write."""
-    entries: dict[Path, dict[str, object]] = {}
-    for group, dependencies in GROUPS.items():
+    groups = sys.argv[1:] or list(GROUPS)
+    lock = Path(gearshift.__file__).with_name("stack") / "artifacts.lock"
+    entries = kept(lock, groups)
+    for group in groups:
         with tempfile.TemporaryDirectory() as work:
-            retrieve(dependencies, work=Path(work), pattern=PATTERN)
+            retrieve(GROUPS[group], work=Path(work), pattern=PATTERN)
             out = Path(work) / "out"
             for path in sorted(path for path in out.rglob("*") if path.is_file()):
                 key = path.relative_to(out)
                 if key in entries:
-                    entries[key]["groups"] = [*entries[key]["groups"], group]  # type: ignore[misc]
+                    entries[key]["groups"] = sorted({*entries[key]["groups"], group})
                 else:
                     entries[key] = entry(path, out, group)
-    lock = Path(gearshift.__file__).with_name("stack") / "artifacts.lock"
     # One line a file, so that a changed version is one changed line.
     lines = ",\n".join(json.dumps(entries[key]) for key in sorted(entries))
     lock.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

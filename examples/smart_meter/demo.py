@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -29,52 +30,63 @@ from gearshift.freshness import Gear
 from gearshift.schemas import Decoder, Registry
 from gearshift.topics import tail
 
+if TYPE_CHECKING:
+    from gearshift.runner.runner import Runner
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+from gateway import Gateway, Message  # noqa: E402  (a module of this folder)
+
 console = wide_console()
 
 
-class Phone:
-    """The owner's phone: a plain consumer of the alerts. It also reads the readings, to know when each was sent."""
+class Phones:
+    """The owners' phones: what the SMS gateway brings them. It reads the readings too, to know when each was sent."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, gateway: Gateway) -> None:
         self.latencies: list[float] = []
         self._connection = connection
-        self._sent: dict[tuple[str, datetime], datetime] = {}
+        self._gateway = gateway
+        self._sent: dict[str, datetime] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
 
-    def close(self) -> None:
-        """Put it away."""
+    def __enter__(self) -> Phones:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._thread.join(10)
 
     def _listen(self) -> None:
-        from smart_meter import alerts, readings
+        from smart_meter import readings
 
-        topics = [readings.name, alerts.name]
+        read = 0
         with (
             Registry(self._connection) as registry,
-            tail(self._connection, topics, from_beginning=True) as inbox,
+            tail(self._connection, [readings.name], from_beginning=True) as inbox,
         ):
-            decode = {topic.name: Decoder(topic, registry) for topic in (readings, alerts)}
+            decode = Decoder(readings, registry)
             while not self._closing.is_set():
                 for record in inbox.poll(timedelta(milliseconds=20)):
-                    value = decode[record.topic](record.value)
-                    if record.topic == readings.name:
-                        self._sent[value.meter_id, value.read_at] = record.timestamp
-                    else:
-                        self._take(value, datetime.now(UTC))
+                    value = decode(record.value)
+                    if record.timestamp is not None:
+                        self._sent[f"{value.meter_id} {value.read_at:%Y-%m-%d %H:%M}"] = record.timestamp
+                messages = self._gateway.messages
+                for message in messages[read:]:
+                    self._take(message)
+                read = len(messages)
 
-    def _take(self, alert: Any, arrived: datetime) -> None:
-        sent = self._sent.get((alert.meter_id, alert.read_at))
+    def _take(self, message: Message) -> None:
+        meter, words = message.text.split(": ")
+        sent = self._sent.get(f"{meter} {words.partition(' at ')[2]}")
         if sent is not None:
-            self.latencies.append((arrived - sent).total_seconds() * 1000)
+            self.latencies.append((message.received_at - sent).total_seconds() * 1000)
             if len(self.latencies) <= 3:
                 console.print(
-                    f"  [yellow]SMS[/] to the owner of {alert.meter_id}: load is {alert.load_kw:.2f} kW at "
-                    f"{alert.read_at:%H:%M}  [dim]({self.latencies[-1]:.0f} ms after the meter sent it)[/]"
+                    f"  [yellow]SMS[/] to {message.to}: {message.text}  "
+                    f"[dim]({self.latencies[-1]:.0f} ms after the meter sent it)[/]"
                 )
 
 
@@ -104,54 +116,67 @@ def tell(folder: Path, *, keep: bool) -> None:
     console.rule("[bold]Gearshift: one stream of meter readings, three promises")
     from gearshift.runner.loading import load_app
 
-    app = load_app(HERE / "smart_meter.py")
-    from gearshift.runner.runner import Runner
+    with Gateway() as gateway:
+        os.environ["SMS_URL"] = gateway.url
+        app = load_app(HERE / "smart_meter.py")
+        from gearshift.runner.runner import Runner
 
-    with Runner(
-        app, settings, file=HERE / "smart_meter.py", said=lambda words: console.print(f"  [dim]{words}[/]")
-    ) as runner:
-        phone = Phone(runner.engine.connection)
-        try:
-            console.print("\n[bold]1. Real-time:[/] a load above 2 kW reaches the owner")
-            wait(lambda: len(phone.latencies) >= 3, "an alert")
-            driver = runner.drivers["load_alerts"]
-            wait(
-                lambda: len(phone.latencies) >= 30, "thirty alerts"
-            )  # Spark compiles its code on the first ones
-            before = len(phone.latencies)
-            wait(lambda: len(phone.latencies) >= before + 20, "twenty more alerts")
+        with Runner(
+            app,
+            settings,
+            file=HERE / "smart_meter.py",
+            said=lambda words: console.print(f"  [dim]{words}[/]"),
+        ) as runner:
+            tell_of(runner, gateway, folder, keep=keep)
+
+
+def tell_of(runner: Runner, gateway: Gateway, folder: Path, *, keep: bool) -> None:
+    """The chapters."""
+    driver = runner.drivers["load_alerts"]
+    with Phones(runner.engine.connection, gateway) as phones:
+        console.print("\n[bold]1. Real-time:[/] a load above 2 kW reaches the owner")
+        wait(lambda: len(phones.latencies) >= 3, "an alert")
+        # Spark compiles its code on the first ones
+        wait(lambda: len(phones.latencies) >= 30, "thirty alerts")
+        before = len(phones.latencies)
+        wait(lambda: len(phones.latencies) >= before + 20, "twenty more alerts")
+        console.print(
+            f"  the next twenty: {median(phones.latencies[before:]):.0f} ms, from the meter to the phone (median)"
+        )
+
+        console.print(
+            "\n[bold]2. The shift:[/] the same pipeline, live, through every gear, while readings flow"
+        )
+        for gear in (Gear.NEAR_REAL_TIME, Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME):
+            done = runner.shift("load_alerts", gear)
             console.print(
-                f"  the next twenty: {median(phone.latencies[before:]):.0f} ms, from the meter to the phone (median)"
+                f"  {done.before} → [bold]{done.after}[/]: waited {done.waited:.1f} s for the batch to end, "
+                f"pause {done.pause:.1f} s, {done.replayed} records replayed"
             )
 
+        console.print("\n[bold]3. The proof:[/] what ran over which offsets")
+        show_ledgers([driver.books.ledger])
+
+        console.print("[bold]4. The bills:[/] a batch over the history, as exact decimals")
+        runner.shift("keep_history", Gear.BATCH)
+        runner.shift("monthly_bills", Gear.BATCH)
+        show_bills(runner.settings.warehouse_uri)
+
+        console.print("\n[bold]Summary[/]")
+        console.print(status_table(runner.status()))
+        console.print(f"  load_alerts: {proof(driver.books.ledger)}")
+        console.print(f"  {texts(gateway)}")
+        if keep:
             console.print(
-                "\n[bold]2. The shift:[/] the same pipeline, live, through every gear, while readings flow"
+                f"\nIt keeps running: try [bold]GEARSHIFT_HOME={folder} gearshift status[/]. Ctrl-C stops it."
             )
-            for gear in (Gear.NEAR_REAL_TIME, Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME):
-                done = runner.shift("load_alerts", gear)
-                console.print(
-                    f"  {done.before} → [bold]{done.after}[/]: waited {done.waited:.1f} s for the batch to end, "
-                    f"pause {done.pause:.1f} s, {done.replayed} records replayed"
-                )
+            threading.Event().wait()
 
-            console.print("\n[bold]3. The proof:[/] what ran over which offsets")
-            show_ledgers([driver.books.ledger])
 
-            console.print("[bold]4. The bills:[/] a batch over the history, as exact decimals")
-            runner.shift("keep_history", Gear.BATCH)
-            runner.shift("monthly_bills", Gear.BATCH)
-            show_bills(settings.warehouse_uri)
-
-            console.print("\n[bold]Summary[/]")
-            console.print(status_table(runner.status()))
-            console.print(f"  {len(phone.latencies):,} alerts; load_alerts: {proof(driver.books.ledger)}")
-            if keep:
-                console.print(
-                    f"\nIt keeps running: try [bold]GEARSHIFT_HOME={folder} gearshift status[/]. Ctrl-C stops it."
-                )
-                threading.Event().wait()
-        finally:
-            phone.close()
+def texts(gateway: Gateway) -> str:
+    """What the phones got: every reading above 2 kW once."""
+    sent = [(message.to, message.text) for message in gateway.messages]
+    return f"{len(sent):,} text messages, {len(sent) - len(set(sent))} of them sent twice"
 
 
 def show_bills(warehouse: str) -> None:

@@ -1,7 +1,7 @@
 """The smart-meter story: one stream of readings, three promises.
 
-A load above 2 kW reaches the meter's owner within a second; the history is never older than ten
-seconds; the bill comes once a month. The same records, the same code base, three gears.
+A load above 2 kW reaches the meter's owner as a text message within a second; the history is never
+older than ten seconds; the bill comes once a month. The same records, the same code base, three gears.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import gearshift as gs
 
 METERS = 60
 TIME_FACTOR = float(os.environ.get("TIME_FACTOR", "300"))  # a meter's minute lasts 60 / TIME_FACTOR seconds
+SMS_URL = os.environ.get("SMS_URL", "http://127.0.0.1:8025")  # gateway.py listens there
 Money = Annotated[Decimal, gs.DecimalOf(12, 2)]
 
 
@@ -89,3 +90,19 @@ def monthly_bills(history: DataFrame) -> DataFrame:
         )
         .select("meter_id", "month", "kwh", "amount", "readings")
     )
+
+
+sms = gs.destinations.Sms(account="AC-demo", token="demo", sender="+15005550006", url=SMS_URL)
+
+
+@app.delivery(alerts, group_id="sms-sender", to=sms, once_by=("meter_id", "read_at"), parallelism=4)
+def text_owner(alert: gs.Record[LoadAlert]) -> gs.destinations.SmsMessage:
+    """One text for each meter and reading, however often the alert comes."""
+    load = alert.value
+    text = f"{load.meter_id}: load is {load.load_kw:.2f} kW at {load.read_at:%Y-%m-%d %H:%M}"
+    return gs.destinations.SmsMessage(phone_of(load.meter_id), text)
+
+
+def phone_of(meter_id: str) -> str:
+    """The number of a meter's owner; a real app would ask its customer database."""
+    return f"+31612340{meter_id[-3:]}"

@@ -11,6 +11,7 @@ from gearshift.freshness import Freshness, Gear
 from gearshift.record import Destination, Record, Row
 
 if TYPE_CHECKING:
+    from gearshift import destinations
     from gearshift.schemas import DecimalOf
     from gearshift.stack import connect
     from gearshift.topics import Producer
@@ -34,12 +35,17 @@ __all__ = [
     "Table",
     "Topic",
     "connect",
+    "destinations",
 ]
 
 _LATER = {"Producer": "gearshift.topics", "DecimalOf": "gearshift.schemas", "connect": "gearshift.stack"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "destinations":
+        from importlib import import_module
+
+        return import_module("gearshift.destinations")
     # The names that bring client libraries along are imported when asked for, so that `gearshift --help` is instant.
     if name in _LATER:
         from importlib import import_module

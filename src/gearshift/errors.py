@@ -21,10 +21,13 @@ GearshiftError
 │   ├── EncodeError            a value does not fit its schema
 │   └── DecodeError            bytes do not fit their schema
 ├── ProduceError               some records did not reach their topic
+│   └── FencedError            another producer took this one's place
 ├── TransformError             a user's function raised
 ├── DeliveryError              a delivery cannot go on
 │   ├── RetriableError         a destination may take it later      (retriable)
-│   └── PermanentError         a destination will never take it
+│   ├── PermanentError         a destination will never take it
+│   ├── NotAMemberError        the group went on without this consumer
+│   └── OffsetGoneError        retention took the next record
 ├── CheckError                 a pipeline cannot run as asked
 │   ├── GearRefusedError       its operators do not run in that gear
 │   ├── TooFewSlotsError       Spark has too few task slots for real-time
@@ -36,6 +39,8 @@ GearshiftError
 """
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 
 class GearshiftError(Exception):
@@ -175,6 +180,10 @@ class ProduceError(GearshiftError):
     """Some records did not reach their topic."""
 
 
+class FencedError(ProduceError):
+    """Another producer took this one's place: it may write no more."""
+
+
 class TransformError(GearshiftError):
     """A user's function raised."""
 
@@ -187,10 +196,20 @@ class RetriableError(DeliveryError):
     """A destination did not take a record now and may take it later."""
 
     retriable = True
+    retry_after: timedelta | None = None
+    """How long the destination asked us to wait."""
 
 
 class PermanentError(DeliveryError):
     """A destination will never take this record."""
+
+
+class NotAMemberError(DeliveryError):
+    """The group went on without this consumer: what it has done since then does not count."""
+
+
+class OffsetGoneError(DeliveryError):
+    """The record to read next is gone: retention took it."""
 
 
 class CheckError(GearshiftError):

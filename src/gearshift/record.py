@@ -45,6 +45,13 @@ class Row:
 
     value: Any
     record: Record[Any]
+    index: int = 0
+    """Which of the values that one record gave."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The record's own, told apart where a handler made several values of it."""
+        return f"{self.record.idempotency_key}-{self.index}" if self.index else self.record.idempotency_key
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from gearshift.freshness import Freshness
 
 FILE = "gearshift.toml"
 PREFIX = "GEARSHIFT_"
+KNOWN_SERVICES = ("cassandra", "postgres")
 CLIENT_PROPERTIES = (
     "security.protocol",
     "sasl.",
@@ -58,6 +59,17 @@ class Settings(BaseModel):
     registry: dict[str, SecretStr] = Field(
         default_factory=dict, description="registry client: basic.auth.user.info, ssl.*"
     )
+    cassandra: SecretStr | None = Field(
+        default=None,
+        description="your own Cassandra: host:port,host:port, with user:password@ before it if it asks; none means the local one",
+    )
+    postgres: SecretStr | None = Field(
+        default=None,
+        description="your own PostgreSQL: postgresql://user:password@host:port/database; none means the local one",
+    )
+    services: tuple[str, ...] = Field(
+        default=(), description="what the local stack has beside Kafka and the registry: cassandra, postgres"
+    )
     brokers: int = Field(default=1, description="brokers in the local stack: 1 or 3")
     spark_master: str | None = Field(
         default=None, description="local[N], spark://, yarn or k8s://; none sizes local[N]"
@@ -74,6 +86,9 @@ class Settings(BaseModel):
     checkpoint_interval: timedelta = Field(
         default=timedelta(minutes=4),
         description="how often real-time commits: a crash replays at most this much, and a shift waits at most this long",
+    )
+    metrics_port: int | None = Field(
+        default=None, description="where a runner serves /metrics for Prometheus; none takes a free port"
     )
     profile: str | None = Field(default=None, description="the [profile.NAME] in use")
 
@@ -94,6 +109,21 @@ class Settings(BaseModel):
             raise ValueError("must be at least 5 seconds, Spark's own minimum")
         return value
 
+    @field_validator("services", mode="before")
+    @classmethod
+    def _read_list(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name for name in (part.strip() for part in value.split(",")) if name)
+        return value
+
+    @field_validator("services")
+    @classmethod
+    def _known_services(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name not in KNOWN_SERVICES:
+                raise ValueError(f"no service is named {name!r}; there are {', '.join(KNOWN_SERVICES)}")
+        return tuple(dict.fromkeys(value))
+
     @field_validator("brokers")
     @classmethod
     def _one_or_three(cls, value: int) -> int:
@@ -110,6 +140,10 @@ class Settings(BaseModel):
                     f"{name} is not a connection property; allowed are {', '.join(CLIENT_PROPERTIES)}"
                 )
         return value
+
+    def revealed(self) -> dict[str, Any]:
+        """What was set, as plain data with its secrets, for a process of ours to read with `model_validate`."""
+        return {name: _plain(getattr(self, name)) for name in self.model_fields_set}
 
     @property
     def checkpoints_uri(self) -> str:
@@ -173,6 +207,16 @@ def load(
         ) from None
 
 
+def _plain(value: object) -> Any:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in cast("dict[str, Any]", value).items()}
+    return str(value) if isinstance(value, Path) else value
+
+
 def _from_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
@@ -231,7 +275,7 @@ def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _origin(key: str, chosen: Mapping[str, Any], from_environ: Mapping[str, Any], path: Path) -> str:
     name = key.split(".")[0]
     if name in chosen:
-        return f"change --{name.replace('_', '-')}"
+        return f"change --{'with' if name == 'services' else name.replace('_', '-')}"
     if name in from_environ:
         return f"change {PREFIX}{name.upper()}"
     return f"change it in {path}"

@@ -57,7 +57,7 @@ def test_the_demo_tells_its_story_and_ends_by_itself(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout
-    assert re.search(r"SMS to the owner of meter-\d+: load is [2-9]\.\d\d kW", said)
+    assert re.search(r"SMS to \+31612340\d{3}: meter-\d+: load is [2-9]\.\d\d kW", said)
     for before, after in (
         ("real-time", "near-real-time"),
         ("near-real-time", "batch"),
@@ -66,6 +66,9 @@ def test_the_demo_tells_its_story_and_ends_by_itself(tmp_path: Path) -> None:
     ):
         assert f"{before} → {after}" in said
     assert "no gap" in said
+    texts = re.search(r"([\d,]+) text messages, 0 of them sent twice", said)
+    assert texts
+    assert int(texts[1].replace(",", "")) >= 50
     assert re.search(r"60 bills, € \d+\.\d\d in all", said)
     took = re.search(r"The whole story took (\d+) s", said)
     assert took

@@ -81,5 +81,5 @@ def set_up_logging(log_format: str, level: int) -> None:
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if log_format == "json" else plain)
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("py4j", "httpx", "httpx2"):
+    for noisy in ("py4j", "httpx", "httpx2", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

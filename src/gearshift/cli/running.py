@@ -20,14 +20,27 @@ FileArgument = Annotated[
 def run(
     file: FileArgument,
     seconds: Annotated[float | None, typer.Option("--for", help="Stop after so many seconds.", min=0)] = None,
+    deliveries_only: Annotated[
+        bool,
+        typer.Option(
+            "--deliveries-only", help="Only more consumers for the deliveries of an app that runs elsewhere."
+        ),
+    ] = False,
 ) -> None:
-    """Run an app: stack, topics, schemas, pipelines and simulated sources, until Ctrl-C."""
+    """Run an app: stack, topics, schemas, pipelines, deliveries and simulated sources, until Ctrl-C."""
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
     app = load_app(file)
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
+        if deliveries_only:
+            from gearshift.runner.deliveries import Deliveries
+
+            with Deliveries(app, settings, file=file, said=say) as deliveries:
+                say(f"the deliveries of {app.name} run; Ctrl-C stops them")
+                _show(deliveries, seconds)
+            return
         from gearshift.runner.runner import Runner
 
         with Runner(app, settings, file=file, said=say) as runner:

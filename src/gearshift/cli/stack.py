@@ -27,12 +27,16 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Leave the stack running in the background.")
     ] = False,
+    services: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME,…", help="Start these too: cassandra, postgres."),
+    ] = None,
 ) -> None:
-    """Start Kafka and the schema registry, or find them running."""
+    """Start Kafka, the schema registry and what else is asked for, or find them running."""
     from gearshift import stack as local
     from gearshift.stack import supervisor
 
-    settings = read_settings(brokers=brokers)
+    settings = read_settings(brokers=brokers, services=",".join(services) if services else None)
     if detach:
         _print_addresses(supervisor.detach(settings))
         return
@@ -77,7 +81,12 @@ def _say(message: str) -> None:
 
 
 def _print_addresses(stack: Stack) -> None:
-    typer.echo(f"kafka     {stack.bootstrap_servers}\nregistry  {stack.registry_url}")
+    from gearshift.settings import KNOWN_SERVICES
+
+    typer.echo(f"kafka      {stack.bootstrap_servers}\nregistry   {stack.registry_url}")
+    for service in stack.services:
+        if service.name in KNOWN_SERVICES:  # a broker's address is above already
+            typer.echo(f"{service.name:<10} {service.address}")
     for service in stack.services:
         _say(f"{service.name}: process {service.pid.number}, log {service.log}")
     sys.stdout.flush()

@@ -43,11 +43,20 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
             _number(entry["records"]),
             _number(entry["dead_letters"]),
         )
-    parts: list[RenderableType] = [f"[bold]{runner['app']}[/] on {runner['bootstrap_servers']}", pipelines]
+    parts: list[RenderableType] = [f"[bold]{runner['app']}[/] on {runner['bootstrap_servers']}"]
+    if runner["pipelines"]:
+        parts.append(pipelines)
+    if runner.get("deliveries"):
+        parts.append(_deliveries_table(runner["deliveries"]))
     parts += [
         f"[red]{entry['name']}: {escape(entry['error'])}[/]"
-        for entry in runner["pipelines"]
+        for entry in [*runner["pipelines"], *runner.get("deliveries", ())]
         if entry["error"]
+    ]
+    parts += [
+        f"[yellow]{entry['name']}: {escape(entry['advice'])}[/]"
+        for entry in runner.get("deliveries", ())
+        if entry["advice"]
     ]
     parts += [
         f"source {source['name']} → {source['topic']}: {source['sent']:,} sent"
@@ -55,6 +64,29 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         for source in runner["sources"]
     ]
     return Group(*parts)
+
+
+def _deliveries_table(deliveries: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("delivery", "group", "state"):
+        table.add_column(column)
+    for column in ("consumers", "delivered", "lag", "in flight", "repeats", "retries", "dead"):
+        table.add_column(column, justify="right")
+    for entry in deliveries:
+        state = "paused" if entry["paused"] else entry["state"]
+        table.add_row(
+            entry["name"],
+            entry["group_id"],
+            f"[red]{state}[/]" if entry["error"] else state,
+            str(entry["consumers"]),
+            _number(entry["delivered"]),
+            _number(sum(entry["lag"].values())),
+            _number(entry["in_flight"]),
+            _number(entry["duplicates"]),
+            _number(entry["retries"]),
+            _number(entry["dead_letters"]),
+        )
+    return table
 
 
 def show_status(found: dict[str, Any]) -> None:

@@ -333,7 +333,7 @@ class Driver:
             t.name: {0: tables.read_paths(self.engine.table_uri(t)).version}
             for t in self.pipeline.tables.values()
         }
-        frame = engines.transformed(self.engine, self.pipeline, {})
+        frame = engines.transformed(self.engine, self.pipeline, {}, Gear.BATCH)
         target = self.pipeline.target
         if isinstance(target, Table):
             written = tables.overwrite(target, self.engine.table_uri(target), frame).rows

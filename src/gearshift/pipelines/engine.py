@@ -33,6 +33,9 @@ class Engine:
     settings: Settings
     graph: Graph
     admin: Admin
+    read: dict[tuple[str, str], Read] = field(
+        default_factory=dict[tuple[str, str], "Read"], repr=False, compare=False
+    )
 
     def folder_of(self, pipeline: Pipeline) -> str:
         """The URI of a pipeline's ledger and checkpoint."""
@@ -60,16 +63,38 @@ Versions = Mapping[str, reading.Versions]
 """The schema versions of each source topic, by topic name."""
 
 
-def transformed(engine: Engine, pipeline: Pipeline, versions: Versions) -> DataFrame:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """The typed rows of a source topic as they were last asked for."""
+
+    versions: reading.Versions
+    aged: bool
+    frame: DataFrame
+
+
+def transformed(engine: Engine, pipeline: Pipeline, versions: Versions, gear: Gear) -> DataFrame:
     """The user's transform applied to the pipeline's sources."""
     frames: dict[str, DataFrame] = {}
     for name, source in pipeline.sources.items():
         if isinstance(source, Topic):
-            raw = reading.read_stream(engine.spark, engine.connection, source)
-            frames[name] = reading.rows(raw, source, versions[source.name], name=name)
+            frames[name] = _rows(engine, pipeline, name, source, versions[source.name], gear)
         else:
             frames[name] = load(engine.spark, engine.table_uri(source))
     return apply(pipeline, frames)
+
+
+def _rows(
+    engine: Engine, pipeline: Pipeline, name: str, topic: Topic, versions: reading.Versions, gear: Gear
+) -> DataFrame:
+    """The typed rows of a topic, kept from start to start: making them anew would lengthen every shift's pause."""
+    place = (pipeline.name, name)
+    aged = gear is not Gear.BATCH  # how old records are when their batch comes round, its calendar decides
+    known = engine.read.get(place)
+    if known is None or (known.versions, known.aged) != (versions, aged):
+        raw = reading.read_stream(engine.spark, engine.connection, topic)
+        frame = reading.rows(raw, topic, versions, name=name, aged=aged)
+        known = engine.read[place] = Read(versions=versions, aged=aged, frame=frame)
+    return known.frame
 
 
 def apply(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -99,7 +124,7 @@ def start(
     on_batch: OnBatch,
 ) -> StreamingQuery:
     """Start the pipeline's query in a gear, on its one checkpoint."""
-    frame = transformed(engine, pipeline, versions)
+    frame = transformed(engine, pipeline, versions, gear)
     if isinstance(pipeline.target, Topic):
         assert schema_id is not None
         output = writing.records(frame, pipeline, pipeline.target, schema_id=schema_id, stamp=stamp)

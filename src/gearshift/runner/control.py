@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from gearshift.errors import GearshiftError, RunnerError, ShiftError
+from gearshift.errors import GearshiftError, PortInUseError, RunnerError, ShiftError
+from gearshift.runner.metrics import render
 from gearshift.runner.note import Note
 
 Emit = Callable[[dict[str, Any]], None]
@@ -20,13 +21,22 @@ _LARGEST_REQUEST = 65_536
 
 
 class Control:
-    """Answers `status` and `shift` for a runner."""
+    """Answers `status`, `shift` and `metrics` for a runner."""
 
     def __init__(
-        self, status: Callable[[], dict[str, Any]], shift: Callable[[str, str, bool, Emit], None]
+        self,
+        status: Callable[[], dict[str, Any]],
+        shift: Callable[[str, str, bool, Emit], None],
+        *,
+        port: int = 0,
     ) -> None:
         self.token = secrets.token_urlsafe(24)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.token, status, shift))
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self.token, status, shift))
+        except OSError as error:
+            raise PortInUseError(
+                f"port {port} for metrics: {error.strerror}", hint="set another metrics_port"
+            ) from None
         self._server.daemon_threads = True
         self.port = self._server.server_port
         self._thread = threading.Thread(
@@ -49,6 +59,11 @@ def _handler(
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if (
+                self.path == "/metrics" and self._is_local()
+            ):  # a scraper has no token, and numbers are no secret
+                self._text(render(status()))
+                return
             if not self._allowed():
                 return
             if self.path != "/status":
@@ -80,17 +95,24 @@ def _handler(
                 self._line({"error": {"kind": "ShiftError", "what": f"{type(error).__name__}: {error}"}})
 
         def _allowed(self) -> bool:
-            # The token keeps other users out, the Host check pages in a browser that resolve a name to us.
-            host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
+            # The token keeps other users out.
             given = (self.headers.get("Authorization") or "").encode()
-            if host in ("127.0.0.1", "localhost") and hmac.compare_digest(given, f"Bearer {token}".encode()):
+            if self._is_local() and hmac.compare_digest(given, f"Bearer {token}".encode()):
                 return True
             self._begin(403)
             return False
 
-        def _begin(self, code: int) -> None:
+        def _is_local(self) -> bool:
+            # A page in a browser that resolves its name to us shows it in the Host.
+            return (self.headers.get("Host") or "").rsplit(":", 1)[0] in ("127.0.0.1", "localhost")
+
+        def _text(self, text: str) -> None:
+            self._begin(200, "text/plain; version=0.0.4; charset=utf-8")
+            self.wfile.write(text.encode())
+
+        def _begin(self, code: int, kind: str = "application/x-ndjson") -> None:
             self.send_response(code)
-            self.send_header("Content-Type", "application/x-ndjson")
+            self.send_header("Content-Type", kind)
             self.send_header("Connection", "close")
             self.end_headers()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gearshift import stack as local
 from gearshift.app import App
-from gearshift.definitions import Topic
+from gearshift.definitions import Graph, Topic
 from gearshift.errors import DefinitionError, GearshiftError, RunnerError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat
@@ -29,6 +29,7 @@ from gearshift.pipelines.listener import Progress, listen
 from gearshift.pipelines.session import open_session
 from gearshift.pipelines.shift import Shifted, shift
 from gearshift.runner.control import Control, Emit
+from gearshift.runner.crew import Crew, start_crews
 from gearshift.runner.note import Note
 from gearshift.runner.rates import Rates
 from gearshift.schemas import Registry
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OLD_SPARK_ENDS_WITHIN = 20.0
+_ASSIGNED_WITHIN = 30.0
 
 
 def _silent(_: str) -> None: ...
@@ -56,14 +58,16 @@ class Runner:
         self, app: App, settings: Settings, *, file: Path | None = None, said: Callable[[str], None] = _silent
     ) -> None:
         self.graph = app.graph
-        self.settings = settings
+        self.settings = settings.model_copy(update={"services": _services(app.graph, settings)})
         self.drivers: dict[str, Driver] = {}
         self.simulators: dict[str, Simulator] = {}
+        self.crews: dict[str, Crew] = {}
         self._file = file
         self._said = said
         self._exit = ExitStack()
         self._began = datetime.now(UTC)
         self._rates = Rates()
+        self._port = 0
 
     def __enter__(self) -> Self:
         try:
@@ -100,9 +104,11 @@ class Runner:
             "file": str(self._file) if self._file else None,
             "pid": os.getpid(),
             "since": self._began.isoformat(),
+            "metrics": f"http://127.0.0.1:{self._port}/metrics",
             "bootstrap_servers": self.stack.bootstrap_servers,
             "registry_url": self.stack.registry_url,
             "pipelines": [self._pipeline_status(driver) for driver in self.drivers.values()],
+            "deliveries": [crew.status() for crew in self.crews.values()],
             "sources": [
                 {
                     "name": simulator.source.name,
@@ -171,8 +177,11 @@ class Runner:
             self._said(f"starting {driver.pipeline.name} in {driver.gear}")
             self._at_exit(driver.close)
             driver.open()
+        self.crews = start_crews(
+            self.graph, connection, self.settings, file=self._file, said=self._said, at_exit=self._at_exit
+        )
         if self.graph.sources:
-            self._await_pipelines()
+            self._await_readers()
         for source in self.graph.sources.values():
             simulator = self.simulators[source.name] = Simulator(source, connection)
             self._at_exit(simulator.close)
@@ -180,14 +189,16 @@ class Runner:
         self._exit.callback(self._rates.close)
         self._rates.open(self._measure)
 
-    def _await_pipelines(self) -> None:
-        """Let the pipelines take their slots before simulated records come: the first ones are then not old at once."""
+    def _await_readers(self) -> None:
+        """Let pipelines and deliveries take their places before simulated records come: none is then old at once."""
         for driver in self.drivers.values():
             if driver.stretch is not None and driver.gear is not Gear.BATCH:
                 try:
                     driver.await_working()
                 except GearshiftError as error:
                     log.warning("%s", error)  # the driver itself starts it again
+        for crew in self.crews.values():
+            crew.await_assignment(_ASSIGNED_WITHIN)
 
     def _check(self) -> None:
         """Refuse, before anything starts, what could not run."""
@@ -221,7 +232,8 @@ class Runner:
         Note.remove(home)
 
     def _answer(self) -> None:
-        control = Control(self.status, self._shift_for)
+        control = Control(self.status, self._shift_for, port=self.settings.metrics_port or 0)
+        self._port = control.port
         pid = Pid.of(os.getpid())
         assert pid is not None
         Note(
@@ -294,6 +306,13 @@ class Runner:
                 end for (topic, _), end in ends.items() if isinstance(target, Topic) and topic == target.name
             )
             self._rates.note(name, total, out, behind)
+
+
+def _services(graph: Graph, settings: Settings) -> tuple[str, ...]:
+    """The local stores to start: those asked for, and those that a delivery of the app writes to."""
+    needed = (getattr(delivery.target, "needs", None) for delivery in graph.deliveries.values())
+    found = dict.fromkeys([*settings.services, *(name for name in needed if name is not None)])
+    return tuple(name for name in found if getattr(settings, name) is None)
 
 
 def _java_pid(spark: SparkSession) -> Pid | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gearshift.errors import DecodeError
 from gearshift.schemas.payloads import Decode, codec
-from gearshift.schemas.wire import unpack
+from gearshift.schemas.wire import HEAD_SIZE, head, unpack
 
 if TYPE_CHECKING:
     from gearshift.definitions import Topic
@@ -20,15 +20,18 @@ class Decoder:
         self.topic = topic
         self._registry = registry
         self._codec = codec(topic.value, topic.format)
-        self._readers: dict[int, Decode] = {}
+        self._readers: dict[bytes, Decode] = {}
 
     def __call__(self, data: bytes | None) -> Any:
         """The value; DecodeError says why there is none, RegistryUnreachableError that it is not known yet."""
         try:
-            schema_id, payload = unpack(data)
-            reader = self._readers.get(schema_id)
-            if reader is None:
-                reader = self._readers[schema_id] = self._reader(schema_id)
+            # By the five bytes before the payload: taking the id out of them costs more than finding them.
+            reader = self._readers.get(data[:HEAD_SIZE]) if data is not None else None
+            if reader is None or data is None:
+                schema_id, payload = unpack(data)
+                reader = self._readers[head(schema_id)] = self._reader(schema_id)
+            else:
+                payload = data[HEAD_SIZE:]
             return self._codec.decode_with(reader, payload)
         except DecodeError as error:
             error.topic = self.topic.name

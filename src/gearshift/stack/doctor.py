@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gearshift.errors import JavaError, TamperedArtifactError
+from gearshift.errors import JavaError, StackError, TamperedArtifactError
 from gearshift.settings import Settings
-from gearshift.stack import artifacts, machine, ports
+from gearshift.stack import artifacts, machine, ports, postgres, stores
 from gearshift.stack.java import java_version, require_java
 from gearshift.stack.lifecycle import find
 from gearshift.stack.stack import folder
@@ -42,7 +42,8 @@ def diagnose(settings: Settings) -> list[Finding]:
         _disk("home", settings.home),
         _disk("cache", settings.cache),
         *_addresses(settings),
-        _jars(settings.cache),
+        *_programs(settings),
+        _jars(settings),
     ]
 
 
@@ -131,15 +132,26 @@ def _ports(settings: Settings) -> Finding:
     return Finding(name="ports", ok=True, found="free" if known else "chosen at the first start")
 
 
-def _jars(cache: Path) -> Finding:
-    absent = artifacts.missing(*_GROUPS, cache=cache)
+def _programs(settings: Settings) -> Iterator[Finding]:
+    if "postgres" not in stores.wanted(settings):
+        return
+    try:
+        yield Finding(name="postgres", ok=True, found=f"PostgreSQL 18 in {postgres.require_programs()}")
+    except StackError as error:
+        yield Finding(name="postgres", ok=False, found=error.what, hint=error.hint or "")
+
+
+def _jars(settings: Settings) -> Finding:
+    cache = settings.cache
+    groups = [*_GROUPS, *(group for name in stores.wanted(settings) for group in stores.GROUPS[name])]
+    absent = artifacts.missing(*groups, cache=cache)
     if absent:
         size = sum(artifact.size for artifact in absent)
         return Finding(
             name="jars", ok=True, found=f"{size / 1e6:.0f} MB to fetch", hint="the first start fetches them"
         )
     try:
-        artifacts.verify(*_GROUPS, cache=cache)
+        artifacts.verify(*groups, cache=cache)
     except TamperedArtifactError as error:
         return Finding(name="jars", ok=False, found=error.what, hint=error.hint or "")
-    return Finding(name="jars", ok=True, found=f"{len(artifacts.members(*_GROUPS))} files, each as locked")
+    return Finding(name="jars", ok=True, found=f"{len(artifacts.members(*groups))} files, each as locked")

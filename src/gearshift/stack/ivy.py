@@ -31,20 +31,20 @@ class Dependency:
     transitive: bool = False
 
     @property
-    def xml(self) -> str:
-        """Its element in an Ivy file."""
+    def head(self) -> str:
+        """How its element in an Ivy file begins; two files of one module have the same."""
         reach = "default->master,runtime" if self.transitive else "default->master"
-        head = (
+        return (
             f"<dependency org={quoteattr(self.organisation)} name={quoteattr(self.module)} "
             f'rev={quoteattr(self.revision)} transitive="{str(self.transitive).lower()}" conf={quoteattr(reach)}'
         )
-        if self.ext == "jar" and self.classifier is None:
-            return f"{head}/>"
+
+    @property
+    def artifact(self) -> str:
+        """The element for the file itself."""
         classifier = f" m:classifier={quoteattr(self.classifier)}" if self.classifier else ""
         ext = quoteattr(self.ext)
-        return (
-            f"{head}><artifact name={quoteattr(self.module)} type={ext} ext={ext}{classifier}/></dependency>"
-        )
+        return f"<artifact name={quoteattr(self.module)} type={ext} ext={ext}{classifier}/>"
 
 
 def jar() -> Path:
@@ -65,7 +65,7 @@ def retrieve(
     work.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(work / "out", ignore_errors=True)
     dependencies = list(dependencies)
-    body = "".join(dependency.xml for dependency in dependencies)
+    body = _elements(dependencies)
     if not any(dependency.transitive for dependency in dependencies):
         # Two groups may want the same module in two revisions: each gets its own.
         body += '<conflict org="*" module="*" matcher="glob" manager="all"/>'
@@ -82,6 +82,20 @@ def retrieve(
         )
     if done.returncode != 0:
         raise _explained(log)
+
+
+def _elements(dependencies: Iterable[Dependency]) -> str:
+    """One element a module: Ivy takes the files of the first only, where there are two."""
+    modules: dict[str, list[Dependency]] = {}
+    for dependency in dependencies:
+        modules.setdefault(dependency.head, []).append(dependency)
+    elements: list[str] = []
+    for head, files in modules.items():
+        if any(file.classifier or file.ext != "jar" for file in files):
+            elements.append(f"{head}>{''.join(file.artifact for file in files)}</dependency>")
+        else:
+            elements.append(f"{head}/>")
+    return "".join(elements)
 
 
 def _explained(log: Path) -> ArtifactError:

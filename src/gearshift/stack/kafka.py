@@ -108,6 +108,13 @@ class Kafka:
             "transaction.state.log.num.partitions": 4,
             "share.coordinator.state.topic.num.partitions": 4,
             "group.initial.rebalance.delay.ms": 0,
+            # A consumer that died is noticed after this; the usual 45 s are for machines far apart.
+            "group.consumer.min.session.timeout.ms": 6000,
+            "group.consumer.session.timeout.ms": 10000,
+            "group.consumer.min.heartbeat.interval.ms": 1000,
+            "group.consumer.heartbeat.interval.ms": 2000,
+            # Room for a large record now and then; a producer's own limit is what keeps them rare.
+            "message.max.bytes": 10485880,
             # A killed broker is given up after this, and only then may it come back: the usual 9 s make that slow.
             "broker.session.timeout.ms": 6000,
             "broker.heartbeat.interval.ms": 1000,

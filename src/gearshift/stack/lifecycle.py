@@ -11,10 +11,9 @@ from typing import Any
 from gearshift.connection import Connection
 from gearshift.errors import StackError
 from gearshift.settings import Settings, load
-from gearshift.stack import artifacts, kafka, machine, ports, processes, state
+from gearshift.stack import artifacts, kafka, machine, ports, processes, state, stores
 from gearshift.stack.files import exclusive
 from gearshift.stack.java import require_java
-from gearshift.stack.processes import Service
 from gearshift.stack.registry import Registry
 from gearshift.stack.stack import ENDS_WITHIN, LOCK, Stack, folder
 
@@ -28,16 +27,16 @@ def _silent(_: str) -> None:
 
 def up(settings: Settings, *, progress: Callable[[str], None] = _silent) -> Stack:
     """Start the services that the settings do not name an own address for, or find them running."""
-    if settings.bootstrap_servers and settings.registry_url:
-        return Stack(
-            settings, bootstrap_servers=settings.bootstrap_servers, registry_url=settings.registry_url
-        )
+    elsewhere = _elsewhere(settings)
+    if elsewhere is not None and not stores.wanted(settings):
+        return elsewhere
     place = folder(settings)
     machine.require_writable(place)
     with exclusive(place / LOCK):
-        found = find(settings)
+        found = _running(settings)
         if found is not None:
             _refuse_too_few(settings, found)
+            _refuse_lacking(settings, found)
             return found
         _clear(place, progress)
         return _start(settings, progress)
@@ -45,10 +44,20 @@ def up(settings: Settings, *, progress: Callable[[str], None] = _silent) -> Stac
 
 def find(settings: Settings) -> Stack | None:
     """The stack that runs, or None; it takes milliseconds."""
-    if settings.bootstrap_servers and settings.registry_url:
-        return Stack(
-            settings, bootstrap_servers=settings.bootstrap_servers, registry_url=settings.registry_url
-        )
+    elsewhere = _elsewhere(settings)
+    if elsewhere is not None and not stores.wanted(settings):
+        return elsewhere
+    return _running(settings) or elsewhere
+
+
+def _elsewhere(settings: Settings) -> Stack | None:
+    """Kafka and the registry of the user's own, if the settings name both."""
+    if not (settings.bootstrap_servers and settings.registry_url):
+        return None
+    return Stack(settings, bootstrap_servers=settings.bootstrap_servers, registry_url=settings.registry_url)
+
+
+def _running(settings: Settings) -> Stack | None:
     known = state.read(folder(settings))
     if known is None or not known.usable:
         return None
@@ -94,6 +103,7 @@ def describe(settings: Settings) -> dict[str, Any]:
             "name": service.name,
             "pid": service.pid.number,
             "port": service.port,
+            "address": service.address,
             "log": service.log,
             "ready": service.ready,
         }
@@ -113,6 +123,16 @@ def _refuse_too_few(settings: Settings, found: Stack) -> None:
         raise StackError(
             f"the running stack has {running} broker, and {settings.brokers} were asked for",
             hint="try gearshift down",
+        )
+
+
+def _refuse_lacking(settings: Settings, found: Stack) -> None:
+    running = {service.name for service in found.services}
+    lacking = [name for name in stores.wanted(settings) if name not in running]
+    if lacking:
+        raise StackError(
+            f"the running stack has no {' and no '.join(lacking)}",
+            hint="try gearshift down, then start it again",
         )
 
 
@@ -151,15 +171,21 @@ def _start(settings: Settings, progress: Callable[[str], None]) -> Stack:
     place = folder(settings)
     brokers = 0 if settings.bootstrap_servers else _brokers(settings, place)
     groups = [group for group, own in _own(settings).items() if own is None]
-    machine.require_memory(_MEMORY * (brokers + 1))
+    extra = stores.wanted(settings)
+    groups += [group for name in extra for group in stores.GROUPS[name]]
+    machine.require_memory(
+        _MEMORY * (brokers + (not settings.registry_url)) + sum(stores.MEMORY[name] for name in extra)
+    )
     machine.require_disk(place, _DISK)
     if artifacts.missing(*groups, cache=settings.cache):
         machine.require_disk(settings.cache, _DISK)
     artifacts.fetch(*groups, cache=settings.cache)
     names = kafka.port_names(brokers) + ([] if settings.registry_url else ["registry"])
+    names += [port for name in extra for port in stores.PORTS[name]]
     claimed = ports.claim(names, file=place / "ports.json")
     bootstrap_servers, registry_url = settings.bootstrap_servers, settings.registry_url
-    plans: list[Callable[[], list[Service]]] = []
+    # Cassandra takes the longest.
+    plans = [stores.plan(name, settings=settings, java=java, ports=claimed) for name in extra]
     if registry_url is None:
         registry = Registry(
             folder=place / "registry",

@@ -31,31 +31,40 @@ class Service:
     log: Path
     port: int
     ready: Callable[[], bool]
+    address: str = ""
+    """Where clients find it; without a secret, since it is written down."""
+    folder: Path | None = None
+    """Its working directory, entered before it becomes another user."""
+    user: tuple[int, int] | None = None
+    """The user and group it runs as, where that is not us."""
+    ends_on: signal.Signals = signal.SIGTERM
+    """The signal that it takes for a polite request to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pid:
-    """A process, told from a later one with the same number by the instant it began."""
+    """A process, told from a later one with the same number by the instant it began, and how it is asked to end."""
 
     number: int
     began: str
+    ends_on: int = signal.SIGTERM
 
     @classmethod
-    def of(cls, number: int) -> Pid | None:
+    def of(cls, number: int, *, ends_on: int = signal.SIGTERM) -> Pid | None:
         """The process with this number, if there is one that has not ended.
 
         >>> Pid.of(os.getpid()) == Pid.of(os.getpid())
         True
         """
         began = _began(number)
-        return None if began is None else cls(number, began)
+        return None if began is None else cls(number, began, int(ends_on))
 
     @property
     def alive(self) -> bool:
         """Whether it runs still."""
         return _began(self.number) == self.began
 
-    def send(self, what: signal.Signals) -> None:
+    def send(self, what: int) -> None:
         """Signal its process group, unless it has ended."""
         if not self.alive:
             return
@@ -99,11 +108,11 @@ def wait_ready(
 
 
 def stop(pids: Iterable[Pid], *, within: timedelta = timedelta(seconds=15)) -> None:
-    """TERM to all, wait, then KILL: afterwards none of them runs."""
+    """TERM to all, or what each takes instead; wait, then KILL: afterwards none of them runs."""
     pids = list(pids)
-    for what, patience in ((signal.SIGTERM, within), (signal.SIGKILL, timedelta(seconds=5))):
+    for kill, patience in ((False, within), (True, timedelta(seconds=5))):
         for pid in pids:
-            pid.send(what)
+            pid.send(signal.SIGKILL if kill else pid.ends_on)
         if gone(pids, within=patience):
             return
     numbers = ", ".join(str(pid.number) for pid in pids if pid.alive)
@@ -171,9 +180,11 @@ def _start_all(orders: queue.SimpleQueue[tuple[Service, Future[subprocess.Popen[
         service, done = orders.get()
         try:
             with service.log.open("wb") as log:
-                command = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), *service.command]
+                user = "" if service.user is None else "{}:{}".format(*service.user)
+                launch = [str(_LAUNCH), str(os.getpid()), str(int(service.ends_on)), user]
                 process = subprocess.Popen(
-                    command,
+                    [sys.executable, "-I", "-S", *launch, *service.command],
+                    cwd=service.folder,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

@@ -16,16 +16,17 @@ from gearshift.errors import StackError
 from gearshift.settings import Settings
 from gearshift.stack import processes, state
 from gearshift.stack.files import exclusive
+from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Pid, Service
 from gearshift.stack.state import Running, State
 
-READY_WITHIN = timedelta(seconds=90)
+READY_WITHIN = timedelta(minutes=3)
 ENDS_WITHIN = timedelta(seconds=15)
 LOCK = "lock"
 
 
 class Stack:
-    """Where Kafka and the registry answer, and the local services behind them, if any; leaving it stops what it owns."""
+    """Where Kafka, the registry and what else was asked for answer, and the local services behind them, if any; leaving it stops what it owns."""
 
     def __init__(
         self,
@@ -49,6 +50,19 @@ class Stack:
             self._settings, bootstrap_servers=self.bootstrap_servers, registry_url=self.registry_url
         )
 
+    def address(self, name: str) -> str:
+        """Where `kafka`, `registry`, `cassandra` or `postgres` answers; of a local one it holds no secret."""
+        found = {"kafka": self.bootstrap_servers, "registry": self.registry_url}
+        found |= {service.name: service.address for service in self.services}
+        own = {"cassandra": self._settings.cassandra, "postgres": self._settings.postgres}
+        found |= {one: secret.get_secret_value() for one, secret in own.items() if secret is not None}
+        if name not in found:
+            raise StackError(
+                f"this stack has no {name}",
+                hint=f"it has {', '.join(found)}; start others with gearshift up --with {name}",
+            )
+        return found[name]
+
     @property
     def owned(self) -> bool:
         """Whether this process started the services, and so stops them."""
@@ -67,7 +81,7 @@ class Stack:
 
     @property
     def usable(self) -> bool:
-        """Whether a broker and the registry are left, and nobody is taking them down."""
+        """Whether of each kind of service one is left, and nobody is taking them down."""
         return self._state is None or self._state.usable
 
     def dead(self) -> list[Running]:
@@ -135,8 +149,9 @@ class Stack:
         process = processes.start(service)
         self._started[service.name] = (service, process)
         # A process that has ended already has no beginning to ask for; waiting for it to be ready reports it.
-        pid = Pid.of(process.pid) or Pid(process.pid, "")
-        return Running(name=service.name, pid=pid, port=service.port, log=str(service.log))
+        pid = Pid.of(process.pid, ends_on=service.ends_on) or Pid(process.pid, "")
+        address = service.address or f"{HOST}:{service.port}"
+        return Running(name=service.name, pid=pid, port=service.port, log=str(service.log), address=address)
 
     def begin(self, planned: Iterable[Service], progress: Callable[[str], None]) -> None:
         """Start the services side by side, each as soon as it is planned, and wait until all of them answer."""

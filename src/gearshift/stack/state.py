@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ class Running:
     pid: Pid
     port: int
     log: str
+    address: str = ""
 
     @property
     def ready(self) -> bool:
@@ -47,7 +49,7 @@ class State:
 
     @property
     def usable(self) -> bool:
-        """Whether it answered, its owner lives, and it has a broker and a registry left."""
+        """Whether it answered, its owner lives, and of each kind of service one is left."""
         if not self.ready or self.stopping or not self.owner.alive:
             return False
         kinds = {service.name.partition("-")[0] for service in self.services}
@@ -69,7 +71,13 @@ def read(folder: Path) -> State | None:
     try:
         found: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
         services = tuple(
-            Running(name=one["name"], pid=_pid(one["pid"]), port=one["port"], log=one["log"])
+            Running(
+                name=one["name"],
+                pid=_pid(one["pid"]),
+                port=one["port"],
+                log=one["log"],
+                address=one.get("address", ""),
+            )
             for one in found["services"]
         )
         return State(
@@ -90,4 +98,4 @@ def forget(folder: Path) -> None:
 
 
 def _pid(found: Mapping[str, Any]) -> Pid:
-    return Pid(int(found["number"]), str(found["began"]))
+    return Pid(int(found["number"]), str(found["began"]), int(found.get("ends_on", signal.SIGTERM)))

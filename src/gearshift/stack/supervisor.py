@@ -19,6 +19,7 @@ from gearshift.settings import Settings
 from gearshift.stack.lifecycle import find, up
 from gearshift.stack.processes import last_lines
 from gearshift.stack.stack import Stack, folder
+from gearshift.stack.stores import wanted
 
 _NEEDED = ("home", "cache", "brokers", "bootstrap_servers", "registry_url")
 
@@ -27,6 +28,8 @@ def detach(settings: Settings) -> Stack:
     """Leave a process behind that owns the stack; come back when the stack answers."""
     given = settings.model_dump(mode="json", include=set(_NEEDED), exclude_unset=True)
     given |= {"home": str(settings.home.absolute()), "cache": str(settings.cache.absolute())}
+    # The addresses of the user's own stores may hold passwords, which a command line shows to everybody.
+    given["services"] = wanted(settings)
     # It goes into the background by itself and closes its end of the pipe when the stack answers, or says why not.
     told = subprocess.run(
         [sys.executable, "-m", "gearshift.stack.supervisor", json.dumps(given)],

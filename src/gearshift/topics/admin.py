@@ -12,6 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import (
+    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicCollection,
@@ -20,7 +21,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
 from gearshift.errors import BrokerUnreachableError, GearshiftError, TopicError
-from gearshift.topics.client import ANSWER_WITHIN, Client, kafka_error, millis, missing
+from gearshift.topics.client import ANSWER_WITHIN, LARGEST_RECORD, Client, kafka_error, millis, missing
 from gearshift.topics.groups import GroupOffsets, Offsets
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _MOVING = {
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,  # `require` saw the topic: this broker has yet to hear of it
 }
+# A copy with headers that say what happened to it is larger than the record was, and may compress less well.
+_ROOMY = {"max.message.bytes": str(LARGEST_RECORD)}
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -89,7 +92,12 @@ class Admin:
                 raise _too_few(declared[name], state)
         new = [name for name in declared if name not in present]
         self._create(
-            NewTopic(name, topic.partitions, topic.replicas or replicas_default or -1)
+            NewTopic(
+                name,
+                topic.partitions,
+                topic.replicas or replicas_default or -1,
+                config={} if name == topic.name else _ROOMY,
+            )
             for name, topic in declared.items()
             if name in new
         )
@@ -128,6 +136,29 @@ class Admin:
                 raise missing(name)
         return found
 
+    def names(self) -> list[str]:
+        """The names of all topics but Kafka's own."""
+        found = self._call(lambda: self._admin.list_topics(timeout=self._seconds))
+        return sorted(name for name in found.topics if not name.startswith("__"))
+
+    def ensure_like(self, name: str, model: str) -> None:
+        """Create a topic for records of another one, with its partitions and replicas, unless it exists."""
+        state = self.require([model])[model]
+        if name not in self.describe([name]):
+            self._create([NewTopic(name, state.partitions, state.replicas, config=_ROOMY)])
+        self._await_leaders([name])
+
+    def ensure_compacted(self, name: str, *, partitions: int, kept: timedelta) -> None:
+        """Create a topic that keeps the latest record of each key, for so long, unless it exists."""
+        if name not in self.describe([name]):
+            config = {
+                "cleanup.policy": "compact,delete",
+                "retention.ms": str(kept // timedelta(milliseconds=1)),
+                "segment.ms": str(max(kept // 24, timedelta(minutes=10)) // timedelta(milliseconds=1)),
+            }
+            self._create([NewTopic(name, partitions, -1, config=config)])
+        self._await_leaders([name])
+
     def begin_offsets(self, names: Iterable[str]) -> Offsets:
         """The first offset of each partition."""
         return self._offsets(names, OffsetSpec.earliest())
@@ -135,6 +166,24 @@ class Admin:
     def end_offsets(self, names: Iterable[str]) -> Offsets:
         """The offset that the next record of each partition will have."""
         return self._offsets(names, OffsetSpec.latest())
+
+    def stable_offsets(self, names: Iterable[str]) -> Offsets:
+        """The offset up to which each partition has no open transaction, and so can be read by everyone."""
+        return self._offsets(names, OffsetSpec.latest(), isolation_level=IsolationLevel.READ_COMMITTED)
+
+    def await_stable(self, names: Iterable[str], within: timedelta = timedelta(seconds=5)) -> None:
+        """Wait until all that is on the topics now can be read: a commit returns a moment before it is seen.
+
+        Somebody else's transaction may stay open for longer; that is not waited for.
+        """
+        ends = self.end_offsets(names)
+        topics = {topic for topic, _ in ends}
+
+        def waiting() -> list[tuple[str, int]]:
+            stable = self.stable_offsets(topics)
+            return [place for place, end in ends.items() if stable[place] < end]
+
+        _until_none(waiting, within)
 
     def offsets_at(self, names: Iterable[str], instant: datetime) -> Offsets:
         """The offset of each partition's first record from this instant on; its end if there is none."""
@@ -187,16 +236,29 @@ class Admin:
         futures = self._call(
             lambda: self._admin.create_topics(new, request_timeout=_READY_WITHIN.total_seconds())
         )
+        refused: set[str] = set()
         for name, future in futures.items():
             try:
                 future.result()
                 _log.info("created topic %s", name)
             except KafkaException as raised:
                 error = kafka_error(raised)
-                if (
-                    error is None or error.code() != KafkaError.TOPIC_ALREADY_EXISTS
-                ):  # someone else was faster
+                if error is not None and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    continue  # someone else was faster
+                if error is None or error.code() not in (
+                    KafkaError.INVALID_CONFIG,
+                    KafkaError.POLICY_VIOLATION,
+                ):
                     raise self._translated(raised, name) from None
+                refused.add(name)
+                if any(topic.topic == name and topic.config != _ROOMY for topic in new):
+                    raise self._translated(raised, name) from None
+        # Some clusters do not let their users choose: then the topic is as large as theirs are.
+        self._create(
+            NewTopic(topic.topic, topic.num_partitions, topic.replication_factor)
+            for topic in new
+            if topic.topic in refused
+        )
 
     def _await_leaders(self, names: list[str]) -> None:
         def waiting() -> list[str]:
@@ -213,7 +275,9 @@ class Admin:
         # A leader is named before it takes requests; once it tells its offsets it takes the rest as well.
         self._offsets(names, OffsetSpec.latest(), within=_READY_WITHIN)
 
-    def _offsets(self, names: Iterable[str], spec: Any, *, within: timedelta | None = None) -> Offsets:
+    def _offsets(
+        self, names: Iterable[str], spec: Any, *, within: timedelta | None = None, **options: Any
+    ) -> Offsets:
         remaining = {
             (state.name, partition)
             for state in self.require(names).values()
@@ -223,7 +287,9 @@ class Admin:
 
         def waiting() -> list[tuple[str, int]]:
             asked = {TopicPartition(topic, partition): spec for topic, partition in remaining}
-            futures = self._call(lambda: self._admin.list_offsets(asked, request_timeout=self._seconds))
+            futures = self._call(
+                lambda: self._admin.list_offsets(asked, request_timeout=self._seconds, **options)
+            )
             for place, future in futures.items():
                 offset = self._offset(future, place.topic)
                 if offset is not None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ANSWER_WITHIN = timedelta(seconds=3)
+LARGEST_RECORD = 64 << 20  # for clients that leave it to the topic's own max.message.bytes
 
 # librdkafka writes to stderr unless it is given a logger. A broker that is away is told once, as our error;
 # its own lines are for those who ask: `logging.getLogger("gearshift.librdkafka")`.

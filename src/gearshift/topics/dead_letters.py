@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gearshift.topics.client import LARGEST_RECORD
 from gearshift.topics.producer import Producer
 
 if TYPE_CHECKING:
@@ -14,12 +15,21 @@ if TYPE_CHECKING:
 
 CONNECT = "__connect.errors."
 OURS = "gearshift."
+REPLAY_FOR = "gearshift.replay-for"
+"""Header of a record on `<topic>.replay`: the group id of the one delivery that it is for."""
+REPLAY_OF = "gearshift.replay-of"
+"""Header of a record on `<topic>.replay`: `partition/offset` of the record on the topic itself."""
 _LONGEST_MESSAGE = 2000  # a header rides along with every record: a reason, not a report
+_LONGEST_STACKTRACE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A record that could not be processed: what it was, where it was, and why it is set aside."""
+    """A record that could not be processed: what it was, where it was, and why it is set aside.
+
+    Either a pipeline or a delivery failed on it. Of a record that came by `<topic>.replay`, the place is the
+    one on the topic itself: see `replayed_place`.
+    """
 
     topic: str
     partition: int
@@ -28,12 +38,20 @@ class DeadLetter:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     app: str
-    pipeline: str
+    pipeline: str | None = None
+    delivery: str | None = None
+    group_id: str | None = None
     stage: str = "VALUE_CONVERTER"
     exception: str = "gearshift.errors.DecodeError"
     reason: str
+    stacktrace: str | None = None
     schema_id: int | None = None
     task_id: int = 0
+
+    @property
+    def failed_in(self) -> str:
+        """Who failed, as Kafka's tools know it: the delivery's group, else `APP.PIPELINE`."""
+        return self.group_id or f"{self.app}.{self.pipeline or self.delivery}"
 
 
 def dead_letter_headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
@@ -41,33 +59,60 @@ def dead_letter_headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
 
     Headers of an earlier death are dropped, so that a record that is replayed and fails again tells of today.
     """
+    decoding = letter.stage == "VALUE_CONVERTER"
     connect = {
         "topic": letter.topic,
         "partition": str(letter.partition),
         "offset": str(letter.offset),
-        "connector.name": f"{letter.app}.{letter.pipeline}",
+        "connector.name": letter.failed_in,
         "task.id": str(letter.task_id),
         "stage": letter.stage,
-        "class.name": "gearshift.schemas.Decoder" if letter.stage == "VALUE_CONVERTER" else letter.pipeline,
+        "class.name": "gearshift.schemas.Decoder" if decoding else letter.delivery or letter.pipeline,
         "exception.class.name": letter.exception,
         "exception.message": letter.reason[:_LONGEST_MESSAGE],
+        "exception.stacktrace": _end_of(letter.stacktrace),
     }
-    ours = {"reason": letter.reason[:_LONGEST_MESSAGE]}
-    if letter.schema_id is not None:
-        ours["schema_id"] = str(letter.schema_id)
-    kept = [(name, value) for name, value in letter.headers if not name.startswith((CONNECT, OURS))]
+    ours = {
+        "reason": letter.reason[:_LONGEST_MESSAGE],
+        "schema_id": None if letter.schema_id is None else str(letter.schema_id),
+        "delivery": letter.delivery,
+        "group_id": letter.group_id,
+    }
     return [
-        *kept,
-        *((CONNECT + name, _bytes(value)) for name, value in connect.items()),
-        *((OURS + name, _bytes(value)) for name, value in ours.items()),
+        *own_headers(letter.headers),
+        *((CONNECT + name, _bytes(value)) for name, value in connect.items() if value is not None),
+        *((OURS + name, _bytes(value)) for name, value in ours.items() if value is not None),
     ]
+
+
+def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """The headers a record had before anything happened to it.
+
+    >>> own_headers([("trace", b"1"), ("gearshift.reason", b"no"), ("__connect.errors.topic", b"t")])
+    [('trace', b'1')]
+    """
+    return [(name, value) for name, value in headers if not name.startswith((CONNECT, OURS))]
+
+
+def replayed_place(headers: Iterable[tuple[str, bytes | None]]) -> tuple[int, int] | None:
+    """The partition and offset, on the topic itself, of a record that came by `<topic>.replay`.
+
+    >>> replayed_place([("gearshift.replay-of", b"2/77")]), replayed_place([])
+    ((2, 77), None)
+    """
+    text = next((value for name, value in headers if name == REPLAY_OF), None) or b""
+    partition, slash, offset = text.partition(b"/")
+    if not (slash and partition.isdigit() and offset.isdigit()):
+        return None
+    return int(partition), int(offset)
 
 
 class DeadLetters:
     """Writes dead letters, as a context manager."""
 
     def __init__(self, connection: Connection) -> None:
-        self._producer = Producer(connection)
+        # What was on the topic must fit on the topic of its dead letters, whoever wrote it.
+        self._producer = Producer(connection, largest=LARGEST_RECORD)
 
     def write(self, letters: Iterable[DeadLetter]) -> int:
         """Send the letters and wait until they have arrived; the count, or ProduceError if one did not.
@@ -88,6 +133,11 @@ class DeadLetters:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._producer.__exit__(kind, *rest)
+
+
+def _end_of(stacktrace: str | None) -> str | None:
+    """The last part of a stack trace, which is nearest to what was raised."""
+    return None if stacktrace is None else stacktrace[-_LONGEST_STACKTRACE:]
 
 
 def _bytes(text: str) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
@@ -17,6 +19,7 @@ from gearshift.schemas.payloads import codec
 from gearshift.schemas.registry import Registry
 from gearshift.schemas.wire import head
 from gearshift.topics.client import Client, kafka_error, millis
+from gearshift.topics.pressure import Pressure
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 Key = str | int | bytes | None
 Headers = Mapping[str, str | bytes | None] | list[tuple[str, bytes | None]]
 
+_WAIT = 0.05
+_TELL_EVERY = 60.0  # a topic at its limit stops and goes every few seconds
 _log = logging.getLogger(__name__)
 
 
@@ -48,8 +53,12 @@ class Producer:
         linger: timedelta = timedelta(milliseconds=5),
         deliver_within: timedelta = timedelta(minutes=2),
         compression: str = "lz4",
+        largest: int = 1_000_000,
     ) -> None:
-        """Without a registry the producer opens the connection's own when it first needs a schema."""
+        """Without a registry the producer opens the connection's own when it first needs a schema.
+
+        A record of more than `largest` bytes is not sent, whatever its topic would take.
+        """
         self._connection = connection
         self._registry = registry
         self._owned_registry: Registry | None = None
@@ -60,6 +69,7 @@ class Producer:
             linger_ms=linger / timedelta(milliseconds=1),
             delivery_timeout_ms=round(deliver_within / timedelta(milliseconds=1)),
             compression_type=compression,
+            message_max_bytes=largest,
             # Keyed as Kafka's Java client does it, so that Spark and Java producers agree with us; without
             # a key each record goes where chance sends it: sticking to one partition for a time, as
             # librdkafka does by default, leaves a short burst on a single one.
@@ -70,6 +80,11 @@ class Producer:
         self._encoders: dict[str, tuple[bytes, Callable[[Any], bytes]]] = {}
         self._failures: list[Failure] = []
         self._reported = 0
+        self._pressure: Pressure | None = None
+        self._released = Event()
+        self._told: dict[str, float] = {}
+        self.throttled = 0.0
+        """The seconds that `send` has waited because a reader was more than a topic's `max_lag` behind."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -89,6 +104,7 @@ class Producer:
 
         It raises EncodeError if the value does not fit and IncompatibleSchemaError if the topic's schema may
         not change as it did, before anything is sent. Whatever goes wrong later is reported by `flush`.
+        While the topic's slowest consumer group is more than `max_lag` records behind, it waits.
         """
         before, encode = self._encoders.get(topic.name) or self._prepare(topic)
         try:
@@ -98,6 +114,8 @@ class Producer:
             raise
         if key is None and topic.key is not None:
             key = getattr(value, topic.key)
+        if topic.max_lag is not None:
+            self._hold_back(topic)
         self.send_bytes(topic.name, data, key=key_bytes(key), headers=headers, timestamp=timestamp)
 
     def send_bytes(
@@ -137,11 +155,18 @@ class Producer:
         if new:
             raise self._report(new)
 
+    def release(self) -> None:
+        """Hold back no more, whatever the lag: for whoever wants to end a producer that waits in another thread."""
+        self._released.set()
+
     def close(self) -> None:
         """Flush, then let go of the connections."""
         try:
             self.flush()
         finally:
+            if self._pressure is not None:
+                self._pressure.close()
+                self._pressure = None
             if self._owned_registry is not None:
                 self._owned_registry.close()
                 self._owned_registry = None
@@ -157,6 +182,19 @@ class Producer:
             self.close()
         except ProduceError as error:
             _log.error("%s", error)  # the exception under way says more; it must not be replaced
+
+    def _hold_back(self, topic: Topic) -> None:
+        if self._pressure is None:
+            self._pressure = Pressure(self._connection)
+        while not self._released.is_set() and self._pressure.presses(topic):
+            began = time.monotonic()
+            if began - self._told.get(topic.name, float("-inf")) > _TELL_EVERY:
+                self._told[topic.name] = began
+                group, behind = self._pressure.slowest(topic.name) or ("?", 0)
+                why = f"group {group} is {behind} records behind, more than max_lag={topic.max_lag}"
+                _log.warning("producers of %s wait: %s", topic.name, why)
+            self._producer.poll(_WAIT)  # what was sent goes on being delivered and reported
+            self.throttled += time.monotonic() - began
 
     def _prepare(self, topic: Topic) -> tuple[bytes, Callable[[Any], bytes]]:
         if self._registry is None:

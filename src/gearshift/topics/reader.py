@@ -53,7 +53,8 @@ def read(
     """
     admin = Admin(connection)
     begins = {partition: offset for (_, partition), offset in admin.begin_offsets([topic]).items()}
-    ends = {partition: offset for (_, partition), offset in admin.end_offsets([topic]).items()}
+    # Up to the first open transaction: what lies beyond it cannot be read yet.
+    ends = {partition: offset for (_, partition), offset in admin.stable_offsets([topic]).items()}
     named = set(start or ()) | set(end or ()) or set(begins)
     for partition in named - set(begins):
         raise TopicError(

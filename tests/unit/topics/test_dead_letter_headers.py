@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers
+import pytest
+
+from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers, replayed_place
 
 
 def letter(headers: tuple[tuple[str, bytes | None], ...] = (), reason: str = "not readable") -> DeadLetter:
@@ -32,3 +34,33 @@ def test_the_records_own_headers_stay_and_those_of_an_earlier_death_go() -> None
 
 def test_a_long_reason_is_cut() -> None:
     assert len(dict(dead_letter_headers(letter(reason="x" * 5000)))["gearshift.reason"] or b"") == 2000
+
+
+def test_a_deliverys_letter_names_its_group_and_the_end_of_the_stack() -> None:
+    failed = DeadLetter(
+        topic="alerts", partition=0, offset=3, key=None, value=None, app="smart-meter", delivery="text_owner",
+        group_id="sms-sender", stage="TASK_PUT", exception="builtins.ValueError", reason="no number",
+        stacktrace="first" + "x" * 5000 + "last",
+    )  # fmt: skip
+    headers = dict(dead_letter_headers(failed))
+    assert headers["__connect.errors.connector.name"] == b"sms-sender"
+    assert headers["__connect.errors.class.name"] == b"text_owner"
+    assert headers["__connect.errors.stage"] == b"TASK_PUT"
+    assert headers["gearshift.delivery"] == b"text_owner"
+    assert headers["gearshift.group_id"] == b"sms-sender"
+    stack = headers["__connect.errors.exception.stacktrace"] or b""
+    assert len(stack) == 4096 and stack.endswith(b"last")
+    assert "gearshift.schema_id" not in headers
+
+
+def test_a_pipelines_letter_has_no_stack_and_no_group() -> None:
+    headers = dict(dead_letter_headers(letter()))
+    assert headers["__connect.errors.class.name"] == b"gearshift.schemas.Decoder"
+    assert not {"gearshift.group_id", "gearshift.delivery", "__connect.errors.exception.stacktrace"} & set(
+        headers
+    )
+
+
+@pytest.mark.parametrize("text", [b"", b"1", b"a/b", b"1/", b"/1", b"-1/2", None])
+def test_a_place_that_is_none_is_not_taken_for_one(text: bytes | None) -> None:
+    assert replayed_place([("gearshift.replay-of", text)]) is None

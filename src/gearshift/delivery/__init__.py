@@ -1,0 +1,1 @@
+"""Deliveries: consumer groups that poll, transform, write and commit."""

@@ -1,0 +1,119 @@
+"""How far a partition is done: the offset that may be committed never passes an unfinished record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+
+
+class Progress:
+    """One partition for as long as one consumer holds it.
+
+    >>> progress = Progress(10)
+    >>> progress.begin([10, 11, 12])
+    >>> progress.finish(11); progress.position
+    10
+    >>> progress.finish(10); progress.position
+    12
+    """
+
+    def __init__(self, start: int) -> None:
+        self.position = start
+        """The lowest offset that is not finished."""
+        self.committed: int | None = None
+        self.ours = True
+        self._begun: deque[int] = deque()
+        self._last_begun = start - 1
+        self._finished: set[int] = set()
+        self._running = 0
+        self._changed = threading.Condition()
+
+    def begin(self, offsets: Iterable[int]) -> None:
+        """Take in records, in the order of their offsets; those that were taken in before are not taken twice."""
+        with self._changed:
+            last = self._last_begun
+            new = [offset for offset in offsets if offset > last]
+            if new:
+                self._begun.extend(new)
+                self._last_begun = new[-1]
+
+    def rewind(self, offset: int) -> None:
+        """Undo everything from an offset on."""
+        with self._changed:
+            self.position = offset
+            self._begun.clear()
+            self._finished.clear()
+            self._last_begun = offset - 1
+
+    def finish(self, *offsets: int) -> None:
+        """Records are done, whatever became of them."""
+        with self._changed:
+            begun, finished = self._begun, self._finished
+            position = 0
+            for offset in offsets:
+                if begun and offset == begun[0]:
+                    begun.popleft()
+                    position = offset + 1  # offsets can skip: compaction and transactions leave gaps
+                else:
+                    finished.add(offset)
+            if not position:
+                return
+            while begun and begun[0] in finished:
+                offset = begun.popleft()
+                finished.discard(offset)
+                position = offset + 1
+            self.position = position
+
+    def skip_to(self, offset: int) -> int:
+        """Leave out records that are gone; how many they were."""
+        with self._changed:
+            skipped = max(0, offset - self.position)
+            self.position = max(self.position, offset)
+            return skipped
+
+    @property
+    def unfinished(self) -> int:
+        """How many records are begun and not finished, nor known to be."""
+        return len(self._begun) - len(self._finished)
+
+    # who works on it
+
+    def enter(self) -> bool:
+        """Begin to work on some of its records; False if they are no longer ours."""
+        with self._changed:
+            if self.ours:
+                self._running += 1
+            return self.ours
+
+    def leave(self) -> None:
+        """End the work that `enter` began."""
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def let_go(self) -> None:
+        """Let nobody begin anything more; the waiting between attempts ends at once."""
+        with self._changed:
+            self.ours = False
+            self._changed.notify_all()
+
+    def await_idle(self, seconds: float) -> bool:
+        """Wait until nobody works on it; False if somebody still does after this time."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while self._running:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long, or until it is no longer ours; whether it still is."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while self.ours and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+            return self.ours

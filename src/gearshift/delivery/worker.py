@@ -1,0 +1,587 @@
+"""One consumer of a delivery: poll → transform → write → commit → poll."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import timedelta
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from gearshift.definitions import Topic
+from gearshift.delivery.counts import Counts, Flight
+from gearshift.delivery.handling import Handling, Lease
+from gearshift.delivery.holdings import Holdings
+from gearshift.delivery.lanes import Lanes
+from gearshift.delivery.once import Once
+from gearshift.delivery.progress import Progress
+from gearshift.delivery.rounds import Rounds
+from gearshift.delivery.targets import Nowhere, ToDestination, ToTopic, until_aborted
+from gearshift.errors import (
+    DeliveryError,
+    GearshiftError,
+    NotAMemberError,
+    OffsetGoneError,
+    RetriableError,
+)
+from gearshift.schemas import Decoder, Registry
+from gearshift.topics import (
+    Admin,
+    DeadLetter,
+    DeadLetters,
+    GroupConsumer,
+    TransactionalProducer,
+    dead_letter_headers,
+)
+
+if TYPE_CHECKING:
+    from gearshift.connection import Connection
+    from gearshift.definitions import Delivery
+    from gearshift.record import Record
+    from gearshift.settings import Settings
+
+Message = Any
+Place = tuple[str, int]
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_POLL = timedelta(milliseconds=100)
+_SOON = timedelta(milliseconds=1)  # while a round is under way, whose end wants to commit
+_LEASE = (
+    3.0  # seconds without a look at the group after which a consumer must prove that it is still a member
+)
+_COMMIT_EVERY = 0.5
+_ROUND = 1000
+_PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
+_LET_GO_WITHIN = 30.0
+
+
+class Piece(NamedTuple):
+    """Records of one partition that are worked on together."""
+
+    progress: Progress
+    messages: list[Message]
+
+
+class _Question:
+    """Something that the polling thread is asked to do."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self._do = do
+        self.answer: Any = None
+        self.error: Exception | None = None
+        self.answered = threading.Event()
+
+    def act(self) -> None:
+        """Do it, and tell whoever asked."""
+        try:
+            self.answer = self._do()
+        except Exception as error:
+            self.error = error
+        self.answered.set()
+
+
+class Worker:
+    """A consumer; `run` works until `stop`, and what it does not finish another consumer does."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        app: str,
+        connection: Connection,
+        *,
+        settings: Settings | None = None,
+        member: str = "0",
+        in_flight: int = 20_000,
+        in_flight_bytes: int = 64 << 20,
+        max_poll_interval: timedelta = timedelta(minutes=5),
+    ) -> None:
+        """`member` tells the consumers of a group apart, and is the same when one is started again."""
+        self.delivery = delivery
+        self.counts = Counts()
+        self.flight = Flight(in_flight, in_flight_bytes)
+        self.holdings = Holdings()
+        self.paused = False
+        self._came_while_paused = False
+        self.error: str | None = None
+        self._app = app
+        self._connection = connection
+        self._settings = settings
+        self._member = member
+        self._max_poll_interval = max_poll_interval
+        self._stopping = threading.Event()
+        self._hurrying = False
+        self._failure: BaseException | None = None
+        self._asked: SimpleQueue[_Question] = SimpleQueue()
+        self._ended = False
+        self._lease = Lease()
+        self._lease.until = time.monotonic() + _LEASE
+        self._suspect = False
+        self._letters_lock = threading.Lock()
+        self._marked: list[tuple[int, bytes]] = []
+
+    def stop(self) -> None:
+        """End, from any thread: what is in hand is finished and committed."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Deliver until `stop`."""
+        with ExitStack() as exit_:
+            self._open(exit_)
+            while not self._stopping.is_set():
+                if self._failure is not None:
+                    raise self._failure
+                self._turn()
+            # Before the consumer closes, for it takes no commits any more once it does.
+            self._revoked(list(self.holdings))
+            self._ended = True
+
+    def status(self) -> dict[str, Any]:
+        """How it is, as plain data."""
+        return {
+            **self.counts.as_dict(),
+            "in_flight": self.flight.records,
+            "in_flight_bytes": self.flight.bytes,
+            "paused": self.paused,
+            "error": self.error,
+            "partitions": sorted(f"{topic}/{partition}" for topic, partition in self.holdings),
+        }
+
+    # life
+
+    def _open(self, exit_: ExitStack) -> None:
+        delivery = self.delivery
+        registry = exit_.enter_context(Registry(self._connection))
+        with Admin(self._connection) as admin:
+            admin.require([delivery.topic.name])
+            admin.ensure_like(delivery.topic.dead_letters, delivery.topic.name)
+        self._transactions: TransactionalProducer | None = None
+        if isinstance(delivery.target, Topic):
+            name = f"{self._app}.{delivery.name}.{self._member}"
+            self._transactions = TransactionalProducer(self._connection, name)
+            exit_.callback(self._transactions.close)
+            target = ToTopic(delivery.target, self._transactions, registry)
+        elif delivery.target is not None:
+            target = ToDestination(delivery.target, delivery.group_id, self._settings)
+        else:
+            target = Nowhere()
+        self._target = target
+        exit_.callback(target.close)
+        self._letters = exit_.enter_context(DeadLetters(self._connection))
+        self._once = Once(delivery, self._connection) if delivery.once_by else None
+        if self._once is not None:
+            exit_.callback(self._once.close)
+        self._handling = Handling(
+            delivery,
+            self._app,
+            decoder=Decoder(delivery.topic, registry),
+            target=target,
+            once=self._once,
+            counts=self.counts,
+            finish=self._finish,
+            set_aside=self._set_aside,
+            lease=self._lease,
+            is_ours=self._is_ours,
+            keep=self._keep if self._once is not None else None,
+        )
+        self._by_partition = delivery.batch is not None or target.batch > 1
+        # A destination that takes batches is written by one thread: its batches are its parallelism.
+        threads = 1 if target.batch > 1 else delivery.parallelism
+        self._lanes: Lanes[Piece] = Lanes(self._work, threads, delivery.name)
+        self._rounds: Rounds | None = None
+        if delivery.commit == "sync" or self._transactions is not None:
+            self._rounds = Rounds(self._start_round, self._end_round, delivery.batch or _ROUND)
+        self._lanes.open()
+        exit_.callback(self._lanes.close, 5.0)
+        self._consumer = GroupConsumer(
+            self._connection,
+            delivery.group_id,
+            [delivery.topic.name, delivery.topic.replays],
+            on_assigned=self._assigned,
+            on_revoked=self._revoked,
+            on_lost=self._lost,
+            max_poll_interval=self._max_poll_interval,
+        )
+        exit_.callback(self._consumer.close)  # calls _revoked: what is in hand is finished first
+        if self._rounds is None:
+            self._committer = threading.Thread(target=self._commit_often, name="commits", daemon=True)
+            self._committer.start()
+            exit_.callback(self._committer.join, 5.0)
+            exit_.callback(self._stopping.set)
+
+    def _turn(self) -> None:
+        """One poll, and what follows from it."""
+        soon = self._rounds is not None and self.flight.records
+        messages = self._consumer.poll(_SOON if soon else _POLL)
+        self._answer()
+        self._breathe()
+        if self._suspect:
+            self._prove()
+        if messages:
+            self._take_in(messages)
+        if self.flight.full and not self.paused and not self.flight.await_room(_PAUSE_AFTER):
+            self._consumer.pause(self.holdings)
+            self.paused = True
+        elif self._came_while_paused:
+            self._consumer.pause(self.holdings)
+            self._came_while_paused = False
+        elif self.paused and self.flight.half_empty:
+            self._consumer.resume(self.holdings)
+            self.paused = False
+
+    def _take_in(self, messages: list[Message]) -> None:
+        good = [message for message in messages if message.error() is None]
+        if len(good) < len(messages):
+            for message in messages:
+                if message.error() is not None:
+                    self._on_error(message)
+        self.flight.take(len(good), sum(map(len, good)))
+        if self._rounds is not None:
+            self._rounds.take(good)
+        else:
+            self._start_round(good)
+
+    def _on_error(self, message: Message) -> None:
+        error = self._consumer.error_of(message)
+        if error is None or message.topic() == self.delivery.topic.replays:
+            return  # nothing has been replayed yet: the topic comes with the first replay
+        if isinstance(error, OffsetGoneError):
+            self._go_on_after_gap(message.topic(), message.partition())
+            return
+        if self.error != str(error):
+            log.warning("%s: %s", self.delivery.name, error)
+        self.error = str(error)
+
+    def _go_on_after_gap(self, topic: str, partition: int) -> None:
+        """Retention took records before they were read: say how many, and go on with the oldest there is."""
+        progress = self.holdings.get((topic, partition))
+        if progress is None:
+            return
+        if self.delivery.start == "error":
+            raise DeliveryError(
+                "the next record is gone: retention took it",
+                hint="gearshift group reset, or start='earliest'",
+                delivery=self.delivery.name,
+                topic=topic,
+                partition=partition,
+                offset=progress.position,
+            )
+        first, _ = self._consumer.bounds((topic, partition))
+        skipped = progress.skip_to(first)
+        self.counts.add("skipped", skipped)
+        log.error(
+            "%s: %d records of %s/%d are gone before they were read; going on at %d",
+            self.delivery.name,
+            skipped,
+            topic,
+            partition,
+            first,
+        )
+        self._consumer.seek((topic, partition), progress.position)
+
+    # partitions come and go
+
+    def _assigned(self, places: list[Place]) -> Mapping[Place, int]:
+        committed = self._consumer.committed(places)
+        begins = {place: committed.get(place) for place in places}
+        fresh = [place for place, offset in begins.items() if offset is None]
+        known_group = bool(fresh) and bool(
+            self._consumer.committed(self._consumer.partitions_of(self.delivery.topic.name))
+        )
+        starts: dict[Place, int] = {}
+        for place, offset in begins.items():
+            starts[place] = offset if offset is not None else self._begin_of(place, known_group)
+            if self._once is not None:
+                self._once.restore(place[1])
+            self.holdings.add(place, starts[place], offset)
+        self._came_while_paused = self.paused
+        self.error = None
+        return starts
+
+    def _begin_of(self, place: Place, known_group: bool) -> int:
+        """Where a partition begins that nobody of the group has committed."""
+        first, end = self._consumer.bounds(place)
+        # A partition that was added after the group began is read from its first record, whatever `start` says
+        # of the beginning; so is one that brings replays.
+        if known_group or place[0] != self.delivery.topic.name or self.delivery.start == "earliest":
+            return first
+        if self.delivery.start == "latest":
+            return end
+        raise DeliveryError(
+            f"group {self.delivery.group_id} has not committed an offset",
+            hint="say start='earliest' or start='latest', or gearshift group reset",
+            delivery=self.delivery.name,
+            topic=place[0],
+            partition=place[1],
+        )
+
+    def _revoked(self, places: list[Place]) -> None:
+        """Finish what is in hand, or give it up in time; commit; let go."""
+        held = [progress for place in places if (progress := self.holdings.get(place)) is not None]
+        for progress in held:
+            progress.let_go()
+        self._forget(places)
+        until = time.monotonic() + _LET_GO_WITHIN
+        rounds = self._rounds
+        if rounds is not None and (self._transactions is not None or self._stopping.is_set()):
+            # The open transaction holds results of these partitions: it ends before they go.
+            self._hurrying = True
+            self._breathing(lambda: rounds.await_end(0.05), until)
+            self._hurrying = False
+        for progress in held:
+            if not self._breathing(lambda progress=progress: progress.await_idle(0.05), until):
+                log.warning("%s: a handler does not end; its record is delivered again", self.delivery.name)
+        if self._transactions is None:
+            self._commit_or_warn(lambda act: act())
+        self._drop(places)
+
+    def _lost(self, places: list[Place]) -> None:
+        """The group went on without us: whatever is in hand does not count."""
+        log.warning("%s: lost %d partitions to the group", self.delivery.name, len(places))
+        for place in places:
+            progress = self.holdings.get(place)
+            if progress is not None:
+                progress.let_go()
+        self._forget(places)
+        self._drop(places)
+
+    def _forget(self, places: list[Place]) -> None:
+        if self._rounds is not None:
+            for message in self._rounds.forget(places):
+                self.flight.give_back(1, len(message))
+
+    def _drop(self, places: list[Place]) -> None:
+        self.holdings.drop(places)
+        if self._once is not None:
+            for _, partition in places:
+                if not any(other == partition for _, other in self.holdings):
+                    self._once.forget(partition)
+
+    def _breathing(self, check: Callable[[], bool], until: float) -> bool:
+        """Wait for something while showing that we are alive."""
+        while not check():
+            self._answer()
+            self._breathe()
+            if time.monotonic() > until:
+                return False
+        return True
+
+    # only one thread talks to the consumer
+
+    def _ask(self, act: Callable[[], T]) -> T:
+        """Let the polling thread do something with the consumer, which a poll keeps from everybody else."""
+        question = _Question(act)
+        self._asked.put(question)
+        while not question.answered.wait(0.1):
+            if self._ended or self._failure is not None:
+                raise RetriableError("the consumer has ended")
+        if question.error is not None:
+            raise question.error
+        return question.answer
+
+    def _answer(self) -> None:
+        while not self._asked.empty():
+            self._asked.get().act()
+
+    # are we still who we think we are?
+
+    def _breathe(self) -> None:
+        now = time.monotonic()
+        if now > self._lease.until:
+            self._suspect = True  # this process stood still: the group may have gone on without it
+        if not self._suspect:
+            self._lease.until = now + _LEASE
+
+    def _prove(self) -> None:
+        """A commit that the group takes proves that the partitions are ours."""
+        try:
+            self.holdings.commit(self._consumer, anew=True)
+        except NotAMemberError as error:
+            log.warning("%s: %s", self.delivery.name, error)
+            for _, progress in self.holdings.items():
+                progress.let_go()
+        except RetriableError:
+            return  # no answer: neither proven nor disproven
+        self._suspect = False
+        self._lease.until = time.monotonic() + _LEASE
+
+    def _is_ours(self, progress: Progress) -> bool:
+        """Whether a record of this partition may be acted on now; waits while that is in doubt."""
+        while progress.ours and not self._hurrying:
+            if time.monotonic() < self._lease.until:
+                return True
+            progress.wait(0.02)
+        return False
+
+    # work
+
+    def _start_round(self, messages: list[Message]) -> None:
+        if self._transactions is not None:
+            self._transactions.begin()
+            self._marked = []
+        self._lanes.submit(self._pieces(messages))
+
+    def _pieces(self, messages: list[Message]) -> Iterator[tuple[Hashable, Piece]]:
+        """The records in pieces, each with the lane that keeps it in order."""
+        by_place: dict[Place, list[Message]] = {}
+        for message in messages:
+            by_place.setdefault((message.topic(), message.partition()), []).append(message)
+        for place, of_place in by_place.items():
+            progress = self.holdings.get(place)
+            if progress is None:
+                self._give_up(of_place)
+                continue
+            progress.begin([message.offset() for message in of_place])
+            if self._by_partition:
+                size = self._handling.at_once
+                for first in range(0, len(of_place), size):
+                    yield place, Piece(progress, of_place[first : first + size])
+            elif self.delivery.parallelism == 1:
+                yield 0, Piece(progress, of_place)
+            else:
+                for message in of_place:
+                    yield message.key() or (*place, message.offset()), Piece(progress, [message])
+
+    def _work(self, piece: Piece) -> None:
+        """Run a piece in a lane."""
+        progress, messages = piece
+        if not progress.enter():
+            self._give_up(messages)
+            return
+        try:
+            left = self._handling.run(progress, messages)
+            if left:
+                self._give_up(left)
+        except BaseException as error:
+            log.exception("%s: stopped by a failure of its own", self.delivery.name)
+            self._failure = error
+        finally:
+            progress.leave()
+
+    def _give_up(self, messages: list[Message]) -> None:
+        """Records that are not finished here."""
+        self.flight.give_back(len(messages), sum(map(len, messages)))
+        if self._rounds is not None:
+            self._rounds.drop(messages)
+
+    def _finish(self, progress: Progress, messages: list[Message]) -> None:
+        progress.finish(*[message.offset() for message in messages])
+        self.flight.give_back(len(messages), sum(map(len, messages)))
+        if self._rounds is not None:
+            self._rounds.done(len(messages))
+
+    def _set_aside(self, letters: list[DeadLetter]) -> None:
+        if self._transactions is None:
+            with self._letters_lock:
+                self._letters.write(letters)
+            return
+        for letter in letters:
+            with until_aborted():
+                self._transactions.send_bytes(
+                    f"{letter.topic}.dlq", letter.value, key=letter.key, headers=dead_letter_headers(letter)
+                )
+
+    def _keep(self, record: Record[Any], then: Callable[[], None]) -> None:
+        assert self._once is not None and record.identity is not None
+        if self._transactions is None:
+            self._once.keep(record.partition, record.identity, self._noting_failure(then))
+            return
+        mark = self._once.note(record.partition, record.identity)
+        self._marked.append((record.partition, mark))
+        marks = self._once.marks
+        with until_aborted():
+            self._transactions.send_bytes(
+                marks.topic, b"", key=mark, partition=marks.partition_for(record.partition)
+            )
+        then()
+
+    def _noting_failure(self, act: Callable[[], None]) -> Callable[[], None]:
+        """What another thread calls for us: its failure is ours."""
+
+        def acting() -> None:
+            try:
+                act()
+            except BaseException as error:
+                self._failure = error
+
+        return acting
+
+    # commits
+
+    def _end_round(self, messages: list[Message]) -> list[Message]:
+        """Commit a round; the records of it that are to be worked on again."""
+        assert self._rounds is not None
+        again = [m for m in self._rounds.dropped if (m.topic(), m.partition()) in self.holdings]
+        if self._transactions is not None:
+            return self._end_transaction(self._transactions, messages, again)
+        self._flush_and_commit()
+        self.flight.take(len(again), sum(map(len, again)))
+        return again
+
+    def _end_transaction(
+        self, transactions: TransactionalProducer, messages: list[Message], again: list[Message]
+    ) -> list[Message]:
+        places = {(m.topic(), m.partition()) for m in messages}
+        try:
+            if not transactions.is_open or any(place not in self.holdings for place in places):
+                raise RetriableError("a partition went in the middle of the transaction")
+            positions = self.holdings.positions()
+            membership = self._ask(lambda: self._consumer.membership)
+            transactions.send_offsets({p: positions[p] for p in places}, membership)
+            transactions.commit()
+        except RetriableError as error:
+            log.info("%s: %s; the transaction is done again", self.delivery.name, error)
+            transactions.abort()
+            again = [m for m in messages if (m.topic(), m.partition()) in self.holdings]
+            self._undo(again)
+        self.flight.take(len(again), sum(map(len, again)))
+        return again
+
+    def _undo(self, messages: list[Message]) -> None:
+        first: dict[Place, int] = {}
+        for message in messages:
+            first.setdefault((message.topic(), message.partition()), message.offset())
+        for place, offset in first.items():
+            progress = self.holdings.get(place)
+            if progress is not None:
+                progress.rewind(offset)
+        if self._once is not None:
+            for partition, mark in self._marked:
+                self._once.take_back(partition, mark)
+
+    def _flush_and_commit(self) -> None:
+        """Make sure of what was written, then commit it; again until it is done or we are no longer asked to."""
+        attempt = 0
+        while True:
+            try:
+                self._target.flush()
+                self._ask(lambda: self.holdings.commit(self._consumer))
+                return
+            except NotAMemberError as error:
+                self._suspect = True
+                log.warning("%s: %s", self.delivery.name, error)
+                return
+            except GearshiftError as error:
+                self.counts.add("failed_commits")
+                attempt += 1
+                if self._stopping.wait(min(0.1 * 2**attempt, 2.0)):
+                    log.warning("%s: %s", self.delivery.name, error)
+                    return
+
+    def _commit_often(self) -> None:
+        while not self._stopping.wait(_COMMIT_EVERY):
+            self._commit_or_warn(self._ask)
+
+    def _commit_or_warn(self, do: Callable[[Callable[[], None]], None]) -> None:
+        try:
+            self._target.flush()
+            do(lambda: self.holdings.commit(self._consumer))
+        except GearshiftError as error:
+            # What was not committed now is committed with what comes next.
+            self.counts.add("failed_commits")
+            log.warning("%s: %s", self.delivery.name, error)
+        except Exception as error:
+            self._failure = error

@@ -1,0 +1,192 @@
+"""Cassandra: rows upserted by key, where the last write by event time wins in whatever order they come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any
+
+from pydantic import SecretStr
+
+from gearshift.destinations import cassandra_failures as failures
+from gearshift.destinations import cassandra_statements as statements
+from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.rows import (
+    Change,
+    as_json,
+    changes,
+    is_nested,
+    key_columns,
+    kinds,
+    plain,
+    refused,
+    split,
+)
+from gearshift.errors import DefinitionError, StackError
+from gearshift.record import Row
+from gearshift.settings import Settings
+from gearshift.stack import find_service
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TEXT = ("varchar", "text", "ascii")
+_NAME = re.compile(r"\w{1,48}", re.ASCII)  # Cassandra's own rule
+
+
+class Cassandra:
+    """A table that rows are upserted into by their key, each with its event time as the time of the write.
+
+    The first column of the key is the partition key, the others order the rows within it. A row that comes again,
+    late or from a consumer that has lost its partition, changes nothing that a later event has written.
+    """
+
+    batch: int = 500
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        key: str | Sequence[str],
+        event_time: str,
+        contact_points: str | None = None,
+        create: bool = True,
+        replication: int | Mapping[str, int] = 1,
+    ) -> None:
+        self.table = table
+        self.key = key_columns(key)
+        self.event_time = event_time
+        self.create = create
+        self.replication = replication
+        if not self.key:
+            raise DefinitionError(f"{table} has no key", hint="name the columns that tell its rows apart")
+        self._keyspace, self._name = split(table, parts=(2,))
+        if not all(_NAME.fullmatch(name) for name in (self._keyspace, self._name)):
+            raise DefinitionError(
+                f"{table!r} is no table's name in Cassandra", hint="use up to 48 of A-Z, a-z, 0-9 and _"
+            )
+        self._contact_points = None if contact_points is None else SecretStr(contact_points)
+        self._settings: Settings | None = None
+        self._place = ""
+        self._cluster: Any = None
+        self._session: Any = None
+        self._prepared: dict[str, Any] = {}
+        self._exists = not create
+        self._creating = Lock()
+
+    def __repr__(self) -> str:
+        return f"Cassandra(table={self.table!r}, key={self.key!r}, event_time={self.event_time!r})"
+
+    @property
+    def needs(self) -> str | None:
+        """The service of the stack that it writes to, unless it was told where its cluster is."""
+        return "cassandra" if self._contact_points is None else None
+
+    def locate(self, settings: Settings) -> None:
+        """Say which settings tell where the cluster is; without, those of the working directory do."""
+        self._settings = settings
+
+    def open(self, group_id: str) -> None:
+        """Connect."""
+        found = self._contact_points or find_service("cassandra", self._settings)
+        points = ContactPoints.read(found.get_secret_value())
+        self._place = points.place
+        try:
+            self._cluster, self._session = connect(points, name=f"gearshift {group_id}")
+        except failures.DRIVER_ERRORS as error:
+            raise failures.at_the_door(error, points.place) from None
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write the rows side by side; returns when all of them are safe."""
+        written = changes(rows, self.key, self.table)
+        if not written:
+            return
+        session = self._session
+        if session is None:
+            raise StackError(f"{self!r} is not open")
+        bound: list[Any] = []
+        sent: list[Any] = []
+        errors: list[Exception] = []
+        try:
+            self._create(written)
+            bound = [self._bind(change) for change in written]
+            sent = [session.execute_async(statement) for statement in bound]
+        except failures.DRIVER_ERRORS as error:
+            errors.append(error)
+        for future in sent:
+            try:
+                future.result()
+            except failures.DRIVER_ERRORS as error:
+                errors.append(error)
+        if errors:
+            # What may pass comes first: a row that will never fit shows again when the others are through.
+            explained = [failures.of_a_statement(error, self.table, self._place) for error in errors]
+            raise next((one for one in explained if one.retriable), explained[0]) from errors[0]
+
+    def flush(self) -> None:
+        """Nothing is left to do: `write` waits for the answers."""
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._cluster is not None:
+            self._cluster.shutdown()
+        self._cluster = self._session = None
+        self._prepared = {}
+
+    def _create(self, written: Sequence[Change]) -> None:
+        rows = [change for change in written if not change.deletes]
+        if self._exists or not rows:
+            return
+        with self._creating:
+            # Looked for first: who may only write rows need not be allowed to create.
+            if not self._session.execute(statements.FIND_TABLE, (self._keyspace, self._name)).one():
+                if not self._session.execute(statements.FIND_KEYSPACE, (self._keyspace,)).one():
+                    self._session.execute(statements.create_keyspace(self._keyspace, self.replication))
+                columns = kinds(rows, self.table)
+                self._session.execute(statements.create_table(self._keyspace, self._name, columns, self.key))
+            self._exists = True
+
+    def _bind(self, change: Change) -> Any:
+        columns = self.key if change.deletes else tuple(change.columns)
+        make = statements.delete if change.deletes else statements.upsert
+        prepared = self._prepare(make(self._keyspace, self._name, columns))
+        written_at = self._written_at(change)
+        # USING TIMESTAMP stands before the key in a deletion and after the values in an insertion.
+        specs: list[Any] = prepared.column_metadata[1:] if change.deletes else prepared.column_metadata[:-1]
+        values = [_taken(change.columns[column], spec) for column, spec in zip(columns, specs, strict=True)]
+        try:
+            return prepared.bind([written_at, *values] if change.deletes else [*values, written_at])
+        except Exception as error:
+            # The driver raises whatever its packing does: each of these is a value that does not fit.
+            column = failures.misfit(columns, specs, values, prepared.protocol_version)
+            raise refused(
+                f"{f'column {column}' if column else 'a column'} of {self.table} does not take a value: {error}",
+                "mend the value in the handler, or the table",
+                change.record,
+            ) from error
+
+    def _prepare(self, statement: str) -> Any:
+        prepared = self._prepared.get(statement)
+        if prepared is None:
+            prepared = self._prepared[statement] = self._session.prepare(statement)
+            prepared.is_idempotent = True
+        return prepared
+
+    def _written_at(self, change: Change) -> int:
+        """The event time in microseconds, Cassandra's measure of what was written last."""
+        when = change.columns.get(self.event_time)
+        if not isinstance(when, datetime) or when.tzinfo is None:
+            what = "missing" if self.event_time not in change.columns else f"{when!r}"
+            raise refused(
+                f"the event time {self.event_time} of a row for {self.table} is {what}",
+                "give it a datetime with a time zone",
+                change.record,
+            )
+        return (when - _EPOCH) // timedelta(microseconds=1)
+
+
+def _taken(value: Any, spec: Any) -> Any:
+    value = plain(value)
+    if spec.type.typename in _TEXT and (is_nested(value) or isinstance(value, list)):
+        return as_json(value)
+    return value

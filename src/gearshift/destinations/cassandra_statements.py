@@ -1,0 +1,89 @@
+"""The CQL that a Cassandra destination speaks: quoted identifiers, bound values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gearshift.destinations.rows import Json, Kind, Many
+from gearshift.schemas.shapes import DecimalOf, Scalar
+
+FIND_KEYSPACE = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = %s"
+FIND_TABLE = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+_TYPES = {
+    Scalar.STRING: "text",
+    Scalar.LONG: "bigint",
+    Scalar.DOUBLE: "double",
+    Scalar.BOOLEAN: "boolean",
+    Scalar.BYTES: "blob",
+    Scalar.TIMESTAMP: "timestamp",
+    Scalar.DATE: "date",
+}
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def cql_type(kind: Kind) -> str:
+    """The type of a column.
+
+    >>> cql_type(Many(Scalar.LONG)), cql_type(DecimalOf()), cql_type(Json())
+    ('frozen<list<bigint>>', 'decimal', 'text')
+    """
+    if isinstance(kind, Json):
+        return "text"
+    if isinstance(kind, Many):
+        # Written twice with one timestamp, a list that is not frozen holds its items twice.
+        return f"frozen<list<{cql_type(kind.of)}>>"
+    return "decimal" if isinstance(kind, DecimalOf) else _TYPES[kind]
+
+
+def create_keyspace(keyspace: str, replication: int | Mapping[str, int]) -> str:
+    """Make a keyspace: so many copies, or so many in each datacenter.
+
+    >>> create_keyspace("power", {"dc1": 3})
+    'CREATE KEYSPACE IF NOT EXISTS "power" WITH replication = {\\'class\\': \\'NetworkTopologyStrategy\\', \\'dc1\\': 3}'
+    """
+    if isinstance(replication, int):
+        options = f"'class': 'SimpleStrategy', 'replication_factor': {replication:d}"
+    else:
+        copies = ", ".join(
+            f"'{name.replace(chr(39), chr(39) * 2)}': {count:d}" for name, count in replication.items()
+        )
+        options = f"'class': 'NetworkTopologyStrategy', {copies}"
+    return f"CREATE KEYSPACE IF NOT EXISTS {quoted(keyspace)} WITH replication = {{{options}}}"
+
+
+def create_table(keyspace: str, table: str, columns: Mapping[str, Kind], key: Sequence[str]) -> str:
+    """Make a table, partitioned by the first column of its key and ordered by the others."""
+    typed = ", ".join(f"{quoted(name)} {cql_type(kind)}" for name, kind in columns.items())
+    return f"CREATE TABLE IF NOT EXISTS {quoted(keyspace)}.{quoted(table)} ({typed}, PRIMARY KEY ({_listed(key)}))"
+
+
+def upsert(keyspace: str, table: str, columns: Sequence[str]) -> str:
+    """Set columns of a row as of a time.
+
+    >>> upsert("power", "meters", ("id", "kw"))
+    'INSERT INTO "power"."meters" ("id", "kw") VALUES (?, ?) USING TIMESTAMP ?'
+    """
+    marks = ", ".join("?" for _ in columns)
+    return f"INSERT INTO {quoted(keyspace)}.{quoted(table)} ({_listed(columns)}) VALUES ({marks}) USING TIMESTAMP ?"
+
+
+def delete(keyspace: str, table: str, key: Sequence[str]) -> str:
+    """Delete a row as of a time.
+
+    >>> delete("power", "meters", ("id",))
+    'DELETE FROM "power"."meters" USING TIMESTAMP ? WHERE "id" = ?'
+    """
+    equal = " AND ".join(f"{quoted(name)} = ?" for name in key)
+    return f"DELETE FROM {quoted(keyspace)}.{quoted(table)} USING TIMESTAMP ? WHERE {equal}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(quoted(name) for name in names)

@@ -1,0 +1,240 @@
+"""PostgreSQL: rows and the offsets they came from in one transaction, so that each record is written exactly once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from itertools import groupby
+from threading import RLock
+from typing import Any, cast
+
+from pydantic import SecretStr
+
+from gearshift.destinations.rows import Change, as_json, changes, is_nested, key_columns, kinds, plain, split
+from gearshift.errors import DefinitionError, DeliveryError, StackError
+from gearshift.record import Row
+from gearshift.settings import Settings
+from gearshift.stack import find_service
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.sql import Identifier
+    from psycopg.types.json import Jsonb
+except ImportError:
+    raise DefinitionError(
+        "PostgreSQL's driver is not installed", hint="pip install 'gearshift[postgres]'"
+    ) from None
+
+from gearshift.destinations import postgres_failures as failures
+from gearshift.destinations import postgres_statements as statements
+
+log = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 10
+_UNANSWERED_MS = 30_000
+
+
+class Postgres:
+    """A table that rows are upserted into by their key, or inserted into if it has none.
+
+    The offsets of the records are kept in `gearshift_offsets` beside it, in the same transaction: a record that
+    comes again, or from a consumer that has lost its partition meanwhile, changes nothing.
+    """
+
+    batch: int = 500
+
+    def __init__(
+        self, *, table: str, key: str | Sequence[str] = (), dsn: str | None = None, create: bool = True
+    ) -> None:
+        self.table = table
+        self.key = key_columns(key)
+        self.create = create
+        *self._schema, self._name = split(table, parts=(1, 2))
+        self._dsn = None if dsn is None else SecretStr(dsn)
+        self._settings: Settings | None = None
+        self._address: SecretStr | None = self._dsn
+        self._group_id = ""
+        self._connection: psycopg.Connection[Any] | None = None
+        self._exists = not create
+        self._one_at_a_time = RLock()
+
+    def __repr__(self) -> str:
+        return f"Postgres(table={self.table!r}, key={self.key!r})"
+
+    @property
+    def needs(self) -> str | None:
+        """The service of the stack that it writes to, unless it was told where its server is."""
+        return "postgres" if self._dsn is None else None
+
+    def locate(self, settings: Settings) -> None:
+        """Say which settings tell where the server is; without, those of the working directory do."""
+        self._settings = settings
+
+    def open(self, group_id: str) -> None:
+        """Connect, and make the table of offsets if it is missing."""
+        self._group_id = group_id
+        with self._one_at_a_time:
+            self._connected()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write the rows that are not in the table yet, in one transaction a partition."""
+        ordered = sorted(rows, key=lambda row: (row.record.topic, row.record.partition, *_position(row)))
+        with self._one_at_a_time:
+            for _, some in groupby(ordered, key=lambda row: (row.record.topic, row.record.partition)):
+                self._write(list(some))
+
+    def flush(self) -> None:
+        """Nothing is left to do: `write` commits."""
+
+    def close(self) -> None:
+        """Disconnect."""
+        with self._one_at_a_time:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def forget(self, group_id: str, topic: str | None = None) -> int:
+        """Forget what a group has written, so that it is written again; the number of partitions forgotten.
+
+        A group that was reset, or whose topic was made anew, needs it: its old offsets would count as written.
+        """
+        with self._one_at_a_time:
+            connection = self._connected()
+            try:
+                with connection.transaction():
+                    return connection.execute(statements.forget(self._offsets), (group_id, topic)).rowcount
+            except psycopg.Error as error:
+                raise failures.of_a_statement(error, statements.OFFSETS) from error
+
+    @property
+    def _target(self) -> Identifier:
+        return Identifier(*self._schema, self._name)
+
+    @property
+    def _offsets(self) -> Identifier:
+        return Identifier(*self._schema, statements.OFFSETS)
+
+    def _write(self, rows: list[Row]) -> None:
+        """Write rows of one partition; what cannot be a row is refused before anything is sent."""
+        written = changes(rows, self.key, self.table)
+        topic, partition = rows[0].record.topic, rows[0].record.partition
+        connection = self._connected()
+        self._create(connection, written)
+        columns: tuple[str, ...] = ()
+        values: list[list[Any]] = []
+        try:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.execute(statements.be_patient())
+                cursor.execute(statements.lock(self._offsets), (self._group_id, topic, partition))
+                next_offset, index = cast("tuple[int, int]", cursor.fetchone())
+                last = (next_offset - 1, index)
+                fresh = [change for change in written if _position(change) > last]
+                if len(fresh) < len(written):
+                    known = len(written) - len(fresh)
+                    log.info("%s has %d rows of %s/%d already", self.table, known, topic, partition)
+                # The columns of a row may differ from the last one's; the order stays.
+                for (deletes, columns), some in groupby(fresh, key=self._form):
+                    values = [[_bound(change.columns[name]) for name in columns] for change in some]
+                    statement = (
+                        statements.delete(self._target, self.key)
+                        if deletes
+                        else statements.upsert(self._target, columns, self.key)
+                    )
+                    cursor.executemany(statement, values)
+                offset, index = _position(rows[-1])
+                if (offset, index) > last:
+                    entry = (offset + 1, index, self._group_id, topic, partition)
+                    cursor.execute(statements.advance(self._offsets), entry)
+        except psycopg.Error as error:
+            raise failures.of_a_statement(error, self.table, columns, values) from error
+
+    def _form(self, change: Change) -> tuple[bool, tuple[str, ...]]:
+        return change.deletes, self.key if change.deletes else tuple(change.columns)
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        address, place = self._whereabouts()
+        try:
+            connection = psycopg.connect(
+                address,
+                # Placeholders are the server's own, so that a % in a name means nothing.
+                cursor_factory=psycopg.RawCursor,
+                autocommit=True,  # a transaction is opened where one is meant
+                connect_timeout=_CONNECT_SECONDS,
+                tcp_user_timeout=_UNANSWERED_MS,
+                application_name=f"gearshift {self._group_id}"[:63],
+            )
+        except psycopg.Error as error:
+            raise failures.at_the_door(error, place) from None
+        try:
+            self._create_offsets(connection)
+        except psycopg.Error as error:
+            connection.close()
+            raise failures.of_a_statement(error, statements.OFFSETS) from error
+        self._connection = connection
+        return connection
+
+    def _whereabouts(self) -> tuple[str, str]:
+        """The DSN, and its place in words without the password."""
+        if self._dsn is None:
+            try:
+                self._address = find_service("postgres", self._settings)
+            except StackError:
+                if self._address is None:
+                    raise  # one that has answered before may come back where it was
+        dsn = cast("SecretStr", self._address).get_secret_value()
+        try:
+            parts = conninfo_to_dict(dsn)
+        except psycopg.Error:  # its words repeat the DSN, and so the password
+            raise DeliveryError(
+                "the DSN of PostgreSQL cannot be read",
+                hint="write postgresql://user:password@host:port/database",
+            ) from None
+        host, port = parts.get("host", "localhost"), parts.get("port", 5432)
+        return dsn, f"{host}:{port}"
+
+    def _create_offsets(self, connection: psycopg.Connection[Any]) -> None:
+        with connection.transaction():
+            found = connection.execute(
+                "SELECT to_regclass($1)", (self._offsets.as_string(connection),)
+            ).fetchone()
+            if found is not None and found[0] is not None:
+                return  # who may only write rows need not be allowed to create
+            self._alone(connection)
+            if self._schema and self.create:
+                connection.execute(statements.create_schema(self._schema[0]))
+            connection.execute(statements.create_offsets(self._offsets))
+
+    def _create(self, connection: psycopg.Connection[Any], written: Sequence[Change]) -> None:
+        rows = [change for change in written if not change.deletes]
+        if self._exists or not rows:
+            return
+        try:
+            with connection.transaction():
+                found = connection.execute(
+                    "SELECT to_regclass($1)", (self._target.as_string(connection),)
+                ).fetchone()
+                if found is None or found[0] is None:
+                    self._alone(connection)
+                    connection.execute(
+                        statements.create_table(self._target, kinds(rows, self.table), self.key)
+                    )
+        except psycopg.Error as error:
+            raise failures.of_a_statement(error, self.table) from error
+        self._exists = True
+
+    def _alone(self, connection: psycopg.Connection[Any]) -> None:
+        # Even with IF NOT EXISTS, two that create the same table at once end in an error for one of them.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('gearshift'))")
+
+
+def _position(row: Row | Change) -> tuple[int, int]:
+    """A row's place in its partition: the offset of its record, and which of its rows it is."""
+    return row.record.offset, row.index
+
+
+def _bound(value: Any) -> Any:
+    value = plain(value)
+    return Jsonb(value, dumps=as_json) if is_nested(value) else value

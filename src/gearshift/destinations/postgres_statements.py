@@ -1,0 +1,125 @@
+"""The SQL that a PostgreSQL destination speaks: quoted identifiers, bound values, placeholders as the server counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from psycopg.sql import SQL, Composed, Identifier, Literal
+
+from gearshift.destinations.rows import Json, Kind, Many
+from gearshift.schemas.shapes import DecimalOf, Scalar
+
+OFFSETS = "gearshift_offsets"
+# A consumer frozen in mid-transaction holds the row of its partition; the server takes it away after the first of these.
+_PATIENCE = {"idle_in_transaction_session_timeout": "15s", "lock_timeout": "20s", "statement_timeout": "60s"}
+_TYPES = {
+    Scalar.STRING: "text",
+    Scalar.LONG: "bigint",
+    Scalar.DOUBLE: "double precision",
+    Scalar.BOOLEAN: "boolean",
+    Scalar.BYTES: "bytea",
+    Scalar.TIMESTAMP: "timestamptz",
+    Scalar.DATE: "date",
+}
+
+
+def sql_type(kind: Kind) -> str:
+    """The type of a column.
+
+    >>> sql_type(Many(Scalar.LONG)), sql_type(DecimalOf(12, 2)), sql_type(Json())
+    ('bigint[]', 'numeric(12, 2)', 'jsonb')
+    """
+    if isinstance(kind, Json):
+        return "jsonb"
+    if isinstance(kind, Many):
+        return f"{sql_type(kind.of)}[]"
+    if isinstance(kind, DecimalOf):
+        # Without a declared precision a column keeps every digit it is given.
+        return "numeric" if kind == DecimalOf() else f"numeric({kind.precision}, {kind.scale})"
+    return _TYPES[kind]
+
+
+def create_schema(name: str) -> Composed:
+    """Make a schema that is missing."""
+    return SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(name))
+
+
+def create_offsets(table: Identifier) -> Composed:
+    """Make the table of offsets."""
+    return SQL(
+        # The index is that of the last row written: one record may make several.
+        "CREATE TABLE IF NOT EXISTS {} (group_id text, topic text, partition integer, next_offset bigint NOT NULL, "
+        "last_index integer NOT NULL, PRIMARY KEY (group_id, topic, partition))"
+    ).format(table)
+
+
+def create_table(table: Identifier, columns: Mapping[str, Kind], key: Sequence[str]) -> Composed:
+    """Make a table with these columns."""
+    parts = [SQL("{} {}").format(Identifier(name), SQL(sql_type(kind))) for name, kind in columns.items()]  # pyright: ignore[reportArgumentType]
+    if key:
+        parts.append(SQL("PRIMARY KEY ({})").format(_listed(key)))
+    return SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, SQL(", ").join(parts))
+
+
+def be_patient() -> Composed:
+    """Set the time that this transaction may take and wait."""
+    limits = [
+        SQL("set_config({}, {}, true)").format(Literal(name), Literal(value))
+        for name, value in _PATIENCE.items()
+    ]
+    return SQL("SELECT {}").format(SQL(", ").join(limits))
+
+
+def lock(offsets: Identifier) -> Composed:
+    """Lock the row of a partition, new or known, and return its next offset and last index."""
+    return SQL(
+        "INSERT INTO {} AS known (group_id, topic, partition, next_offset, last_index) "
+        "VALUES ($1, $2, $3, 0, 0) "
+        "ON CONFLICT (group_id, topic, partition) DO UPDATE SET next_offset = known.next_offset "
+        "RETURNING next_offset, last_index"
+    ).format(offsets)
+
+
+def advance(offsets: Identifier) -> Composed:
+    """Set the next offset of a partition."""
+    return SQL(
+        "UPDATE {} SET next_offset = $1, last_index = $2 WHERE group_id = $3 AND topic = $4 AND partition = $5"
+    ).format(offsets)
+
+
+def forget(offsets: Identifier) -> Composed:
+    """Delete what is known of a group, or of one topic of it."""
+    return SQL("DELETE FROM {} WHERE group_id = $1 AND ($2::text IS NULL OR topic = $2)").format(offsets)
+
+
+def upsert(table: Identifier, columns: Sequence[str], key: Sequence[str]) -> Composed:
+    """Insert a row, or set the columns of the one with its key.
+
+    >>> upsert(Identifier("meters"), ("id", "kw"), ("id",)).as_string()
+    'INSERT INTO "meters" ("id", "kw") VALUES ($1, $2) ON CONFLICT ("id") DO UPDATE SET "kw" = EXCLUDED."kw"'
+    """
+    values = SQL(", ").join(_mark(number) for number in range(1, len(columns) + 1))
+    insert = SQL("INSERT INTO {} ({}) VALUES ({})").format(table, _listed(columns), values)
+    if not key:
+        return insert
+    others = [SQL("{0} = EXCLUDED.{0}").format(Identifier(name)) for name in columns if name not in key]
+    what = SQL("UPDATE SET {}").format(SQL(", ").join(others)) if others else SQL("NOTHING")
+    return SQL("{} ON CONFLICT ({}) DO {}").format(insert, _listed(key), what)
+
+
+def delete(table: Identifier, key: Sequence[str]) -> Composed:
+    """Delete the row with a key.
+
+    >>> delete(Identifier("meters"), ("id",)).as_string()
+    'DELETE FROM "meters" WHERE "id" = $1'
+    """
+    equal = [SQL("{} = {}").format(Identifier(name), _mark(number)) for number, name in enumerate(key, 1)]
+    return SQL("DELETE FROM {} WHERE {}").format(table, SQL(" AND ").join(equal))
+
+
+def _mark(number: int) -> SQL:
+    return SQL(f"${number}")  # pyright: ignore[reportArgumentType]
+
+
+def _listed(names: Sequence[str]) -> Composed:
+    return SQL(", ").join(Identifier(name) for name in names)

@@ -1,0 +1,154 @@
+"""Apache Cassandra: one node on loopback, from its jars."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from gearshift.errors import JavaError
+from gearshift.stack import cql
+from gearshift.stack.files import write_whole
+from gearshift.stack.java import java_version
+from gearshift.stack.ports import HOST
+from gearshift.stack.processes import Service
+
+HEAP = 512 << 20
+PORTS = ("cassandra", "cassandra-storage")
+_NEWEST_JAVA = 23  # later ones have no security manager, and Cassandra 5.0 sets one
+_EXPORTED = [
+    "java.base/java.lang.ref",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.sql/java.sql",
+    "jdk.unsupported/sun.misc",
+]
+_OPENED = [
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.module",
+    "java.base/java.lang.reflect",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "jdk.management/com.sun.management.internal",
+]
+_LOGBACK = """\
+<configuration>
+  <statusListener class="ch.qos.logback.core.status.NopStatusListener"/>
+  <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} %p %c{0}: %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="console"/></root>
+</configuration>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cassandra:
+    """A node: where it keeps its data, and on which ports it answers."""
+
+    folder: Path
+    logs: Path
+    java: Path
+    jars: tuple[Path, ...]
+    port: int
+    storage_port: int
+
+    def services(self) -> list[Service]:
+        """The node, configured and ready to start."""
+        version = java_version(self.java)
+        if version > _NEWEST_JAVA:
+            raise JavaError(
+                f"{self.java} is Java {version}, and Cassandra 5.0 runs on 17 to {_NEWEST_JAVA}",
+                hint="install a JDK 17 or 21 beside it and set JAVA_HOME",
+            )
+        cluster = self._cluster_name()
+        write_whole(self._file("logback.xml"), _LOGBACK)
+        # YAML reads JSON.
+        write_whole(self._file("cassandra.yaml"), json.dumps(self._configuration(cluster), indent=1) + "\n")
+        service = Service(
+            name="cassandra",
+            command=(
+                str(self.java),
+                f"-Xmx{HEAP >> 20}m",
+                "-XX:MaxDirectMemorySize=128m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",  # a quarter less work at each start
+                "-XX:+ExitOnOutOfMemoryError",
+                *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
+                *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+                *(["-Djava.security.manager=allow"] if version > 17 else []),
+                f"-Dcassandra.config={self._file('cassandra.yaml').as_uri()}",
+                f"-Dcassandra.storagedir={self.folder.absolute()}",
+                f"-Dlogback.configurationFile={self._file('logback.xml')}",
+                # There is nobody to gossip with.
+                "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+                "-Dcassandra.ring_delay_ms=100",
+                "-Dcassandra.shutdown_announce_in_ms=0",
+                "org.apache.cassandra.service.CassandraDaemon",
+            ),
+            # The class path goes by the environment: a hundred jars would drown the rest of the command.
+            environment={**os.environ, "CLASSPATH": os.pathsep.join(str(jar) for jar in self.jars)},
+            log=self.logs / "cassandra.log",
+            port=self.port,
+            ready=lambda: cql.cluster_name(HOST, self.port) == cluster,
+        )
+        return [service]
+
+    def _file(self, name: str) -> Path:
+        return self.folder.absolute() / name
+
+    def _cluster_name(self) -> str:
+        file = self._file("cluster-name")
+        if not file.exists():
+            write_whole(file, f"gearshift-{secrets.token_hex(8)}")
+        return file.read_text(encoding="utf-8").strip()
+
+    def _configuration(self, cluster: str) -> dict[str, object]:
+        seeds = [{"seeds": f"{HOST}:{self.storage_port}"}]
+        return {
+            "cluster_name": cluster,
+            "num_tokens": 1,
+            "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+            "data_file_directories": [str(self._file("data"))],
+            "commitlog_directory": str(self._file("commitlog")),
+            "saved_caches_directory": str(self._file("saved_caches")),
+            "hints_directory": str(self._file("hints")),
+            "cdc_raw_directory": str(self._file("cdc")),
+            # A write that was acknowledged is on disk: a delivery commits its offset right after.
+            "commitlog_sync": "batch",
+            "commitlog_segment_size": "16MiB",
+            "commitlog_total_space": "256MiB",
+            "listen_address": HOST,
+            "rpc_address": HOST,
+            "storage_port": self.storage_port,
+            "native_transport_port": self.port,
+            "start_native_transport": True,
+            "endpoint_snitch": "SimpleSnitch",
+            "seed_provider": [
+                {"class_name": "org.apache.cassandra.locator.SimpleSeedProvider", "parameters": seeds}
+            ],
+            # Small, as everything local is.
+            "memtable_heap_space": "64MiB",
+            "memtable_offheap_space": "64MiB",
+            "file_cache_size": "32MiB",
+            "networking_cache_size": "16MiB",
+            "key_cache_size": "8MiB",
+            "auto_snapshot": False,
+            "hinted_handoff_enabled": False,
+        }

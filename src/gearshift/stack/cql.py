@@ -1,0 +1,65 @@
+"""One question to Cassandra, in its own protocol: what is your cluster's name? It needs no driver."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import BinaryIO
+
+_VERSION = 4
+_STARTUP, _READY, _QUERY, _RESULT = 0x01, 0x02, 0x07, 0x08
+_ONE = 0x0001
+_ROWS = 2
+_LONGEST = 1 << 20
+
+
+def cluster_name(host: str, port: int, *, timeout: float = 2.0) -> str | None:
+    """The name that the node at this address answers with; None if nobody does.
+
+    >>> cluster_name("127.0.0.1", 1) is None
+    True
+    """
+    query = b"SELECT cluster_name FROM system.local"
+    try:
+        with (
+            socket.create_connection((host, port), timeout=timeout) as connection,
+            connection.makefile("rb") as answer,
+        ):
+            connection.sendall(_frame(_STARTUP, struct.pack(">H", 1) + _text("CQL_VERSION") + _text("3.0.0")))
+            if _read(answer)[0] != _READY:
+                return None
+            connection.sendall(
+                _frame(_QUERY, struct.pack(">i", len(query)) + query + struct.pack(">HB", _ONE, 0))
+            )
+            kind, body = _read(answer)
+            return _only_value(body) if kind == _RESULT else None
+    except (OSError, struct.error, ValueError):
+        return None
+
+
+def _frame(kind: int, body: bytes) -> bytes:
+    return struct.pack(">BBhBi", _VERSION, 0, 0, kind, len(body)) + body
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
+
+
+def _read(answer: BinaryIO) -> tuple[int, bytes]:
+    _, _, _, kind, size = struct.unpack(">BBhBi", answer.read(9))
+    if not 0 <= size < _LONGEST:
+        raise ValueError(size)
+    return kind, answer.read(size)
+
+
+def _only_value(body: bytes) -> str | None:
+    """The value of a result with one row of one column."""
+    kind, _, columns = struct.unpack_from(">iii", body)
+    if kind != _ROWS or columns != 1:
+        return None
+    at = 12
+    for _ in range(3):  # the keyspace, the table and the column's name
+        (length,) = struct.unpack_from(">H", body, at)
+        at += 2 + length
+    _, rows, size = struct.unpack_from(">Hii", body, at)  # the column's type comes first
+    return body[at + 10 : at + 10 + size].decode() if rows == 1 and size >= 0 else None

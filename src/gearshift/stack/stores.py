@@ -1,0 +1,59 @@
+"""The optional services: which there are, how each is started, and where it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from gearshift.errors import StackError
+from gearshift.settings import Settings, load
+from gearshift.stack import artifacts, cassandra, postgres, state
+from gearshift.stack.processes import Service
+from gearshift.stack.stack import folder
+
+PORTS = {"cassandra": cassandra.PORTS, "postgres": ("postgres",)}
+GROUPS = {"cassandra": ("cassandra",), "postgres": ()}
+MEMORY = {"cassandra": cassandra.HEAP + (384 << 20), "postgres": 192 << 20}
+
+
+def wanted(settings: Settings) -> list[str]:
+    """The services to start here: those asked for, without the ones that the settings name an own address for."""
+    return [name for name in settings.services if _own(name, settings) is None]
+
+
+def plan(name: str, *, settings: Settings, java: Path, ports: dict[str, int]) -> Callable[[], list[Service]]:
+    """What makes the service ready to start."""
+    place, logs = folder(settings) / name, folder(settings) / "logs"
+    if name == "postgres":
+        programs = postgres.require_programs()
+        return postgres.Postgres(folder=place, logs=logs, programs=programs, port=ports["postgres"]).services
+    return cassandra.Cassandra(
+        folder=place,
+        logs=logs,
+        java=java,
+        jars=tuple(artifacts.jars("cassandra", cache=settings.cache)),
+        port=ports["cassandra"],
+        storage_port=ports["cassandra-storage"],
+    ).services
+
+
+def find_service(name: str, settings: Settings | None = None) -> SecretStr:
+    """Where the service of this name answers: the user's own by the settings, or that of the running local stack."""
+    settings = settings or load()
+    own = _own(name, settings)
+    if own is not None:
+        return own
+    known = state.read(folder(settings))
+    for service in known.services if known and known.owner.alive and not known.stopping else ():
+        if service.name == name:
+            return SecretStr(service.address)
+    raise StackError(
+        f"no {name} runs in {settings.home}",
+        hint=f'start it with "gearshift up --with {name}", or set {name} to where yours answers',
+    )
+
+
+def _own(name: str, settings: Settings) -> SecretStr | None:
+    return settings.postgres if name == "postgres" else settings.cassandra

@@ -1,0 +1,241 @@
+"""A member of a consumer group: assignments told, offsets under our own control."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from gearshift.errors import (
+    BrokerUnreachableError,
+    DeliveryError,
+    GearshiftError,
+    NotAMemberError,
+    OffsetGoneError,
+    RetriableError,
+)
+from gearshift.topics.client import Client, kafka_error
+
+if TYPE_CHECKING:
+    from gearshift.connection import Connection
+
+Place = tuple[str, int]
+Message = Any  # confluent_kafka.Message, of which the library types nothing
+
+_log = logging.getLogger(__name__)
+_CHUNK = 500
+_ANSWER_WITHIN = 10.0
+_NO_MEMBER = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.FENCED_MEMBER_EPOCH,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError._STATE,
+    KafkaError._ASSIGNMENT_LOST,
+    KafkaError._FENCED,
+}
+_GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+class GroupConsumer:
+    """One consumer of a group.
+
+    `on_assigned` is told of new partitions and says where each begins; `on_revoked` is told before partitions
+    go to another member, `on_lost` after they went. All three are called from within `poll`.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group_id: str,
+        topics: Iterable[str],
+        *,
+        on_assigned: Callable[[list[Place]], Mapping[Place, int]],
+        on_revoked: Callable[[list[Place]], None],
+        on_lost: Callable[[list[Place]], None],
+        max_poll_interval: timedelta = timedelta(minutes=5),
+    ) -> None:
+        self.group_id = group_id
+        self._connection = connection
+        self._topics = list(topics)
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._on_lost = on_lost
+        self._max_poll_interval = max_poll_interval
+        self._moved: dict[Place, int | None] = {}
+        self._open("consumer")
+
+    def poll(self, timeout: timedelta, limit: int = _CHUNK) -> list[Message]:
+        """The records that came, at most after this time; what those that bring an error mean, `error_of` tells."""
+        # `consume` would wait until it has all it was asked for: the first record must not wait for others.
+        self._moved.clear()
+        try:
+            first = self._consumer.poll(timeout.total_seconds())
+            messages = [] if first is None else [first, *self._consumer.consume(limit - 1, 0)]
+        except KafkaException as raised:
+            raise self._client.translated(raised) from None
+        return self._of_one_assignment(messages) if self._moved and messages else messages
+
+    def _of_one_assignment(self, messages: list[Message]) -> list[Message]:
+        """Without the records of partitions that came or went meanwhile: nobody can tell which assignment they are of.
+
+        A partition that came is read from its beginning again.
+        """
+        kept = [each for each in messages if (each.topic(), each.partition()) not in self._moved]
+        dropped = {(each.topic(), each.partition()) for each in messages if each.error() is None}
+        for place, start in self._moved.items():
+            if start is not None and place in dropped:
+                self.seek(place, start)
+        return kept
+
+    def error_of(self, message: Message) -> GearshiftError | None:
+        """What stands in the way of this partition, or None if it passes by itself; OffsetGoneError has its own way."""
+        error: KafkaError = message.error()
+        topic, partition = message.topic(), message.partition()
+        code = error.code()
+        if code == KafkaError.UNSUPPORTED_VERSION:
+            self._fall_back()
+            return None
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            return OffsetGoneError(
+                "the next record is gone", topic=topic, partition=partition if partition >= 0 else None
+            )
+        if code in _GONE:
+            return self._client.translated(KafkaException(error), topic=topic)
+        if error.fatal():
+            return DeliveryError(error.str(), hint="the consumer starts again", topic=topic)
+        refused = self._client.translated(KafkaException(error), topic=topic)
+        if isinstance(refused, BrokerUnreachableError) or error.retriable():
+            return None  # librdkafka goes on by itself when the broker is back
+        _log.warning("%s: %s", self.group_id, refused)
+        return None
+
+    def pause(self, places: Iterable[Place]) -> None:
+        """Fetch no records of these partitions until `resume`."""
+        self._consumer.pause([TopicPartition(*place) for place in places])
+
+    def resume(self, places: Iterable[Place]) -> None:
+        """Fetch records of these partitions again."""
+        self._consumer.resume([TopicPartition(*place) for place in places])
+
+    def seek(self, place: Place, offset: int) -> None:
+        """Go on reading a partition from this offset."""
+        # An assignment with an offset works in every state of the partition, a seek only while it is fetched.
+        self._consumer.incremental_unassign([TopicPartition(*place)])
+        self._consumer.incremental_assign([TopicPartition(*place, offset)])
+
+    def commit(self, offsets: Mapping[Place, int]) -> None:
+        """Commit, and return when the broker has it.
+
+        NotAMemberError if the group went on without us; RetriableError if no broker took it.
+        """
+        if not offsets:
+            return
+        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        try:
+            done = self._consumer.commit(offsets=places, asynchronous=False) or ()
+        except KafkaException as raised:
+            error = kafka_error(raised)
+            self._refuse(error, str(raised))
+            return
+        for place in done:
+            if place.error is not None:
+                self._refuse(place.error, place.error.str())
+
+    def _refuse(self, error: KafkaError | None, words: str) -> None:
+        if error is not None and error.code() in _NO_MEMBER:
+            raise NotAMemberError(f"group {self.group_id} went on without this consumer: {words}")
+        if error is not None and error.code() in _GONE:
+            return  # a topic that was deleted has no offsets to keep
+        raise RetriableError(f"group {self.group_id} could not commit: {words}", hint="is a broker down?")
+
+    def committed(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The group's committed offsets of those of these partitions that have one."""
+        wanted = [TopicPartition(*place) for place in places]
+        try:
+            found: list[Any] = self._consumer.committed(wanted, timeout=_ANSWER_WITHIN) if wanted else []
+        except KafkaException as raised:
+            raise self._client.translated(raised) from None
+        return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+
+    def bounds(self, place: Place) -> tuple[int, int]:
+        """The first offset of a partition and the one its next record will have."""
+        try:
+            found = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=_ANSWER_WITHIN)
+        except KafkaException as raised:
+            raise self._client.translated(raised, topic=place[0], partition=place[1]) from None
+        if found is None:
+            raise self._client.unreachable()
+        return found
+
+    def partitions_of(self, topic: str) -> list[Place]:
+        """All partitions of a topic; none if it does not exist."""
+        try:
+            known = self._consumer.list_topics(topic, timeout=_ANSWER_WITHIN).topics.get(topic)
+        except KafkaException as raised:
+            raise self._client.translated(raised, topic=topic) from None
+        return [(topic, partition) for partition in sorted(known.partitions)] if known else []
+
+    @property
+    def membership(self) -> Any:
+        """What a transaction needs in order to commit offsets for this member and no former one."""
+        return self._consumer.consumer_group_metadata()
+
+    def close(self) -> None:
+        """Leave the group; `on_revoked` is called for what is held."""
+        self._consumer.close()
+
+    def _open(self, protocol: str) -> None:
+        self.protocol = protocol
+        classic: dict[str, Any] = (
+            {"partition_assignment_strategy": "cooperative-sticky"} if protocol == "classic" else {}
+        )
+        self._client = Client(
+            self._connection,
+            group_id=self.group_id,
+            group_protocol=protocol,
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            auto_offset_reset="error",  # where a partition begins is decided in on_assigned, never in passing
+            isolation_level="read_committed",
+            check_crcs=True,
+            fetch_wait_max_ms=100,
+            fetch_error_backoff_ms=50,
+            queued_min_messages=20_000,
+            queued_max_messages_kbytes=16_384,
+            max_poll_interval_ms=round(self._max_poll_interval / timedelta(milliseconds=1)),
+            **classic,
+        )
+        self._consumer: Any = self._client.open(Consumer)
+        self._consumer.subscribe(
+            self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def _fall_back(self) -> None:
+        if self.protocol == "classic":
+            return
+        _log.info("%s: the brokers are older than KIP-848; using the classic group protocol", self.group_id)
+        self._consumer.close()
+        self._open("classic")
+
+    def _assigned(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
+        places = [(place.topic, place.partition) for place in partitions]
+        begins = self._on_assigned(places)
+        self._moved.update(begins)
+        self._moved.update(begins)
+        self._consumer.incremental_assign([TopicPartition(*place, begins[place]) for place in places])
+
+    def _revoked(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
+        places = [(place.topic, place.partition) for place in partitions]
+        self._moved.update(dict.fromkeys(places))
+        self._on_revoked(places)
+
+    def _lost(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
+        places = [(place.topic, place.partition) for place in partitions]
+        self._moved.update(dict.fromkeys(places))
+        self._on_lost(places)

@@ -1,0 +1,88 @@
+"""Marks of what has been done: a compacted topic that whoever takes over a partition reads first."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from gearshift.topics.admin import Admin
+from gearshift.topics.client import Client
+from gearshift.topics.reader import read
+
+if TYPE_CHECKING:
+    from gearshift.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+
+class Marks:
+    """The marks of one delivery, by partition; each is a few bytes."""
+
+    def __init__(self, connection: Connection, topic: str, *, partitions: int, kept: timedelta) -> None:
+        self.topic = topic
+        self._connection = connection
+        with Admin(connection) as admin:
+            admin.ensure_compacted(topic, partitions=partitions, kept=kept)
+            # A topic that gets more partitions keeps its marks: both sides of a number meet in one of them.
+            self._partitions = admin.require([topic])[topic].partitions
+        self._producer: Any = Client(
+            connection, enable_idempotence=True, acks="all", linger_ms=1, compression_type="lz4"
+        ).open(confluent_kafka.Producer)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="marks", daemon=True)
+        self._thread.start()
+
+    def partition_for(self, partition: int) -> int:
+        """The partition that keeps the marks of a partition of the delivery's topic."""
+        return partition % self._partitions
+
+    def read(self, partition: int) -> Iterator[bytes]:
+        """The marks of a partition, oldest first."""
+        own = self.partition_for(partition)
+        with Admin(self._connection) as admin:
+            begin, end = (
+                offsets[self.topic, own]
+                for offsets in (admin.begin_offsets([self.topic]), admin.stable_offsets([self.topic]))
+            )
+        for record in read(self._connection, self.topic, start={own: begin}, end={own: end}):
+            if record.key is not None:
+                yield record.key
+
+    def write(self, partition: int, mark: bytes, then: Callable[[], None]) -> None:
+        """Keep a mark, and call `then` when it is safe."""
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is None:
+                then()
+            elif not self._closing.is_set():
+                _log.warning("%s: a mark did not arrive and is sent again: %s", self.topic, error.str())
+                self.write(partition, mark, then)
+
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic, b"", mark, partition=self.partition_for(partition), on_delivery=delivered
+                )
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as raised:
+                _log.error("%s: %s", self.topic, raised)
+                if self._closing.wait(1.0):
+                    return
+
+    def close(self) -> None:
+        """Wait a while for the marks under way; those that do not arrive are not acted on."""
+        self._producer.flush(5.0)
+        self._closing.set()
+        self._thread.join(5)
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(0.1)

@@ -1,0 +1,293 @@
+"""A topic with numbered records, the processes that deliver them, and the ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gearshift.connection import Connection
+from gearshift.schemas import Decoder, Registry
+from gearshift.topics import Admin, GroupOffsets, Producer, read
+from tests.faults.deliveries.ledger import Line, Verdict, judge, lines
+from tests.faults.deliveries.plan import Declared, Fault, Numbered, Plan, declare
+from tests.support import eventually
+
+_ROOT = Path(__file__).parents[3]
+_WITHIN = 90.0
+
+
+class Member:
+    """A consumer process."""
+
+    def __init__(self, plan: Plan, folder: Path, number: int) -> None:
+        self.plan = plan
+        self._said = folder / f"{plan.name}-{number}.out"
+        self._log = folder / f"{plan.name}-{number}.log"
+        with self._said.open("ab") as said, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.deliveries.consumer", plan.to_json()],
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")[-6000:]
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What it last told of itself; nothing at the beginning."""
+        told = self._said.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2]
+        return json.loads(told) if told else {}
+
+    def await_status(self, check: Callable[[dict[str, Any]], object], within: float = _WITHIN) -> dict[str, Any]:
+        """The first status that fits."""
+
+        def found() -> dict[str, Any] | None:
+            assert self.alive, f"it ended:\n{self.log}"
+            status = self.status
+            return status if status and check(status) else None
+
+        try:
+            return eventually(found, within=within)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.status}\n{self.log}") from None
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def leave(self, within: float = 60.0) -> None:
+        """Ask it to end, and wait until it did, in order."""
+        self._process.terminate()
+        assert self.await_end(within) == 0, f"it ended with {self._process.returncode}:\n{self.log}"
+
+    def await_end(self, within: float = _WITHIN) -> int:
+        """Its exit code, when it has ended by itself."""
+        try:
+            return self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it lives on: {self.status}\n{self.log}") from None
+
+
+class Bench:
+    """One topic, one group."""
+
+    def __init__(self, connection: Connection, folder: Path, name: str, **plan: Any) -> None:
+        self.connection = connection
+        self.name = name
+        self.folder = folder
+        self.plan = Plan(
+            name=name,
+            file=str(folder / f"{name}.csv"),
+            connection={key: _plain(value) for key, value in asdict(connection).items()},
+            **plan,
+        )
+        self.sent: Counter[str] = Counter()
+        self.members: list[Member] = []
+        self.declared: Declared = declare(replace(self.plan, to=None), Fault(self.plan))
+        topics = [self.declared.topic] + ([self.declared.copies] if self.plan.to == "topic" else [])
+        with Admin(connection) as admin:
+            admin.ensure(topics)
+        with Registry(connection) as registry:
+            for topic in topics:
+                registry.register(topic)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in self.members:
+            if member.alive:
+                member.thaw()
+                member.kill()
+        if error is not None:
+            logs = "\n".join(f"--- {member.pid} {member.status}\n{member.log}" for member in self.members)
+            error.add_note(f"{self.name}: {self.verdict()}\n{logs}")
+
+    # records
+
+    def send(self, count: int, *, keys: int = 10, padding: int = 0, again: bool = False) -> None:
+        """Send so many records, over these keys in turn; with `again` each of them twice."""
+        with Producer(self.connection, largest=8_000_000) as producer:
+            for number in range(count):
+                key = f"k{number % keys}"
+                for _ in range(1 + again):
+                    producer.send(self.declared.topic, Numbered(key, self.sent[key], "x" * padding))
+                self.sent[key] += 1
+
+    def sending(self, rate: float, keys: int = 10) -> Sending:
+        """A steady flow while the block lasts."""
+        return Sending(self, rate, keys)
+
+    # members
+
+    def start(self, **changed: Any) -> Member:
+        """Start a consumer, with changes to the plan that are its own."""
+        member = Member(replace(self.plan, **changed), self.folder, len(self.members))
+        self.members.append(member)
+        return member
+
+    # what came of it
+
+    @property
+    def lines(self) -> list[Line]:
+        return lines(Path(self.plan.file))
+
+    @property
+    def delivered(self) -> list[tuple[str, int]]:
+        return [(line.key, line.n) for line in self.lines]
+
+    def verdict(self, delivered: Iterable[tuple[str, int]] | None = None) -> Verdict:
+        """The counts, of what the handlers did if nothing else is given."""
+        return judge(self.sent, self.delivered if delivered is None else delivered)
+
+    def await_delivered(self, count: int, within: float = _WITHIN) -> None:
+        """Wait until so many different records were delivered."""
+        eventually(lambda: len(set(self.delivered)) >= count, within=within)
+
+    def await_all(self, within: float = _WITHIN) -> None:
+        """Wait until everything that was sent was delivered."""
+        try:
+            eventually(lambda: len(set(self.delivered)) >= self.sent.total(), within=within)
+        except AssertionError:
+            raise AssertionError(f"{self.name}: after {within:g} s {self.verdict()}") from None
+
+    def await_committed(self, within: float = _WITHIN) -> None:
+        """Wait until the group has committed everything."""
+
+        def behind() -> dict[tuple[str, int], int]:
+            with Admin(self.connection) as admin:
+                ends = admin.end_offsets([self.name])
+                done = admin.group_offsets(self.name, [self.name])
+            return {place: end - done.get(place, 0) for place, end in ends.items() if done.get(place, 0) < end}
+
+        last: list[Any] = []
+
+        def committed() -> bool:
+            last[:] = [behind()]
+            return not last[0]
+
+        try:
+            eventually(committed, within=within, every=0.3)
+        except AssertionError:
+            raise AssertionError(f"{self.name}: not committed after {within:g} s: {last[0]}") from None
+
+    def copies(self) -> list[tuple[str, int]]:
+        """What is on the topic that the handler's results go to, in its order within each key."""
+        with Registry(self.connection) as registry:
+            decode = Decoder(self.declared.copies, registry)
+            found = [decode(record.value) for record in read(self.connection, self.declared.copies.name)]
+        return [(value.key, value.n) for value in found]
+
+    def watching_commits(self) -> CommitWatch:
+        """Check the group's commits while the block lasts."""
+        return CommitWatch(self)
+
+
+class Sending:
+    """Sends records at a rate from a thread."""
+
+    def __init__(self, bench: Bench, rate: float, keys: int) -> None:
+        self._bench, self._rate, self._keys = bench, rate, keys
+        self._closing = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(120)
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        bench = self._bench
+        try:
+            with Producer(bench.connection) as producer:
+                number = 0
+                while not self._closing.wait(1 / self._rate):
+                    key = f"k{number % self._keys}"
+                    producer.send(bench.declared.topic, Numbered(key, bench.sent[key]))
+                    bench.sent[key] += 1
+                    number += 1
+        except BaseException as error:
+            self._error = error
+
+
+class CommitWatch:
+    """Looks at a group's commits: they never move back, and never pass a record that no handler has finished."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.looks = 0
+        self.wrong: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(30)
+        if kind is None:
+            assert not self.wrong, self.wrong[:5]
+            assert self.looks > 5, f"it looked {self.looks} times"
+
+    def _run(self) -> None:
+        name = self._bench.name
+        places = [(name, partition) for partition in range(self._bench.plan.partitions)]
+        offsets = GroupOffsets(self._bench.connection, name)
+        before: dict[tuple[str, int], int] = {}
+        try:
+            while not self._closing.wait(0.1):
+                now = offsets.committed(places)
+                done = {(line.partition, line.offset) for line in self._bench.lines}
+                for place, offset in now.items():
+                    if offset < before.get(place, 0):
+                        self.wrong.append(f"{place} went back from {before[place]} to {offset}")
+                    missing = [n for n in range(offset) if (place[1], n) not in done]
+                    if missing:
+                        self.wrong.append(f"{place} is at {offset} and {missing[:3]} are not delivered")
+                before = now
+                self.looks += 1
+        finally:
+            offsets.close()
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if hasattr(value, "items") else value

@@ -1,0 +1,174 @@
+"""What a consumer process is told to run, and how to fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import gearshift as gs
+from gearshift.connection import Connection
+from gearshift.destinations import Postgres, Webhook
+from gearshift.errors import RetriableError
+
+
+@dataclass
+class Numbered:
+    """A record that can be told from every other."""
+
+    key: str
+    n: int
+    padding: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One delivery of one topic, and the faults of one process that runs it."""
+
+    name: str
+    file: str
+    connection: dict[str, Any] = field(default_factory=dict[str, Any])
+    partitions: int = 2
+    replicas: int | None = None
+    # the delivery
+    to: str | None = None
+    commit: str = "sync"
+    start: str = "earliest"
+    batch: int | None = None
+    once: bool = False
+    parallelism: int = 1
+    retry: str = "5 minutes"
+    # the process
+    member: str = "0"
+    in_flight: int = 20_000
+    max_poll_interval: float = 300.0
+    commits_first: bool = False
+    # the faults
+    sleep: float = 0.0
+    sleep_once: float = 0.0
+    """How long the first call of the process takes."""
+    poison: int = 0
+    """Every so many-th record of a key makes the handler raise."""
+    refuse: int = 0
+    """So many of the process's first calls raise an error that passes."""
+    die_in: str = ""
+    """`handler`, when it has done its work; `commit`, when it is about to happen; or `transaction`, likewise."""
+    die_at: int = 0
+    """At which call of it."""
+    die_by: str = "kill"
+    failing_commits: float = 0.0
+    """For how many seconds no commit is taken."""
+
+    @property
+    def asked(self) -> Connection:
+        """How to reach the stack."""
+        return Connection(**self.connection)
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_json(cls, text: str) -> Plan:
+        """From text."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """The app of a plan."""
+
+    app: gs.App
+    topic: gs.Topic
+    copies: gs.Topic
+    delivery: Any
+
+
+class Fault:
+    """Ends the process at a certain moment."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._left = plan.die_at
+
+    def reached(self, point: str) -> None:
+        """A point was reached."""
+        if point != self._plan.die_in or not self._left:
+            return
+        self._left -= 1
+        if not self._left:
+            if self._plan.die_by == "exit":
+                os._exit(3)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def declare(plan: Plan, fault: Fault) -> Declared:
+    """The app, with a handler that writes down each record it was given."""
+    app = gs.App(plan.name)
+    options: dict[str, Any] = {"value": Numbered, "key": "key", "replicas": plan.replicas}
+    topic = app.topic(plan.name, partitions=plan.partitions, **options)
+    copies = app.topic(f"{plan.name}-copies", partitions=plan.partitions, **options)
+    file = os.open(plan.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    began = {"calls": 0}
+
+    def handle(record: gs.Record[Numbered]) -> Any:
+        began["calls"] += 1
+        call = began["calls"]
+        value = record.value
+        if call <= plan.refuse:
+            raise RetriableError("not now")
+        if plan.poison and value.n % plan.poison == plan.poison - 1:
+            raise ValueError(f"{value.key}/{value.n} is poison")
+        if plan.sleep_once and call == 1:
+            time.sleep(plan.sleep_once)
+        if plan.sleep:
+            time.sleep(plan.sleep)
+        line = f"{value.key},{value.n},{os.getpid()},{record.partition},{record.offset}\n"
+        os.write(file, line.encode())
+        fault.reached("handler")
+        return _result(plan, value)
+
+    options = {
+        "group_id": plan.name,
+        "to": _target(plan, copies),
+        "commit": plan.commit,
+        "start": plan.start,
+        "batch": plan.batch,
+        "once_by": ("key", "n") if plan.once else (),
+        "parallelism": plan.parallelism,
+        "retry": plan.retry,
+    }
+    deliver: Callable[..., Any]
+    if plan.batch is None:
+
+        @app.delivery(topic, **options)
+        def deliver(record: gs.Record[Numbered]) -> Any:
+            return handle(record)
+    else:
+
+        @app.delivery(topic, **options)
+        def deliver(records: list[gs.Record[Numbered]]) -> Any:
+            return [handle(record) for record in records]
+
+    return Declared(app=app, topic=topic, copies=copies, delivery=app.graph.deliveries["deliver"])
+
+
+def _target(plan: Plan, copies: gs.Topic) -> Any:
+    if plan.to is None:
+        return None
+    if plan.to == "topic":
+        return copies
+    if plan.to.startswith("http"):
+        return Webhook(plan.to, timeout=timedelta(seconds=5))
+    return Postgres(table=plan.name, key=("key", "n"), dsn=plan.to)
+
+
+def _result(plan: Plan, value: Numbered) -> Any:
+    if plan.to is None:
+        return None
+    return value if plan.to == "topic" else {"key": value.key, "n": value.n}

@@ -1,0 +1,461 @@
+"""The stores that deliveries write to, on real servers: Cassandra and PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from gearshift import stack as local
+from gearshift.destinations import Cassandra, Delete, Postgres
+from gearshift.destinations import postgres_statements as statements
+from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.errors import DeliveryError, PermanentError, RetriableError
+from gearshift.record import Destination, Record, Row
+from tests.support import closed_port, eventually
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Phase(Enum):
+    ONE = "one"
+    THREE = "three"
+
+
+@dataclass(frozen=True)
+class Spot:
+    floor: int
+    room: str
+
+
+@dataclass(frozen=True)
+class Meter:
+    meter_id: str
+    read_at: datetime
+    load_kw: float
+    total: int
+    price: Decimal
+    installed: date
+    phase: Phase
+    open: bool
+    seal: bytes
+    peaks: list[float]
+    spot: Spot
+    note: str | None = None
+
+
+METER = Meter(
+    meter_id="m1",
+    read_at=NOON,
+    load_kw=2.5,
+    total=1 << 40,
+    price=Decimal("12.34"),
+    installed=date(2020, 2, 29),
+    phase=Phase.THREE,
+    open=True,
+    seal=b"\0\1",
+    peaks=[1.5, 2.5],
+    spot=Spot(3, "B"),
+)
+
+
+def row(value: Any, offset: int, *, partition: int = 0, topic: str = "readings") -> Row:
+    return Row(value, Record(value, None, topic, partition, offset, NOON))
+
+
+def reading(meter: str, seconds: float, load: Any) -> dict[str, Any]:
+    return {"meter_id": meter, "read_at": NOON + timedelta(seconds=seconds), "load_kw": load}
+
+
+def kill(stores: local.Stack, name: str) -> None:
+    pid = next(service.pid for service in stores.services if service.name == name)
+    os.kill(pid.number, signal.SIGKILL)
+    eventually(stores.dead, within=10)
+
+
+class Opened:
+    """Destinations that a test opened, closed at its end."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+
+    def __call__(self, destination: Any, group_id: str = "group") -> Any:
+        assert isinstance(destination, Destination)
+        destination.open(group_id)
+        self.all.append(destination)
+        return destination
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    opened = Opened()
+    yield opened
+    for destination in opened.all:
+        destination.close()
+
+
+@pytest.fixture
+def dsn(stores: local.Stack) -> str:
+    return stores.address("postgres")
+
+
+@pytest.fixture
+def sql(dsn: str) -> Callable[..., list[dict[str, Any]]]:
+    """What PostgreSQL answers, as a client of its own sees it."""
+
+    def ask(statement: Any, *values: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return ask
+
+
+@pytest.fixture
+def cql(stores: local.Stack) -> Iterator[Callable[..., list[Any]]]:
+    """What Cassandra answers, as a client of its own sees it."""
+    cluster, session = connect(ContactPoints.read(stores.address("cassandra")), name="test")
+    yield lambda statement, *values: list(session.execute(statement, values))
+    cluster.shutdown()
+
+
+def test_postgres_makes_a_table_of_the_dataclass_and_upserts_by_key(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    table = opened(Postgres(table=f"{unique}.meters", key="meter_id", dsn=dsn))
+    table.write([row(METER, 0), row({"meter_id": "m2", "load_kw": 1.0}, 1)])
+    table.write([row({"meter_id": "m1", "load_kw": 3.5, "note": "seen"}, 2), row(Delete(meter_id="m2"), 3)])
+    (found,) = sql(f"SELECT * FROM {unique}.meters")
+    assert found == {
+        "meter_id": "m1",
+        "read_at": NOON,
+        "load_kw": 3.5,
+        "total": 1 << 40,
+        "price": Decimal("12.34"),
+        "installed": date(2020, 2, 29),
+        "phase": "three",
+        "open": True,
+        "seal": b"\0\1",
+        "peaks": [1.5, 2.5],
+        "spot": {"floor": 3, "room": "B"},
+        "note": "seen",
+    }
+
+
+def test_names_are_quoted_and_values_bound(
+    stores: local.Stack, dsn: str, opened: Opened, sql: Any, cql: Any, unique: str
+) -> None:
+    odd = f'{unique} "; DROP TABLE x; --'
+    value = {'a"b': "x'; DROP TABLE y; --", "When %s": NOON, "select": 1}
+    opened(Postgres(table=odd, key='a"b', dsn=dsn)).write([row(value, 0)])
+    (found,) = sql(psycopg.sql.SQL("SELECT * FROM {}").format(psycopg.sql.Identifier(odd)))
+    assert found == value
+    name = f"{unique}.Meters"
+    address = stores.address("cassandra")
+    table = Cassandra(table=name, key=('a"b', "When %s"), event_time="When %s", contact_points=address)
+    opened(table).write([row(value, 0)])
+    (same,) = cql(f'SELECT "a""b" AS word, "select" AS one FROM {unique}."Meters"')
+    assert (same.word, same.one) == ("x'; DROP TABLE y; --", 1)
+
+
+def test_a_redelivered_record_changes_nothing_in_postgres(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    rows = [row(reading("m1", n, n), n) for n in range(10)]
+    table = opened(Postgres(table=unique, dsn=dsn), unique)  # no key: every insertion shows
+    table.write(rows[:6])
+    table.write(rows[:6])
+    opened(Postgres(table=unique, dsn=dsn), unique).write(rows)
+    assert [one["load_kw"] for one in sql(f"SELECT load_kw FROM {unique} ORDER BY load_kw")] == [*range(10)]
+    table.write([row(reading("m1", 0, 100), 0, partition=1), row(reading("m1", 0, 101), 0, topic="other")])
+    known = sql(
+        "SELECT * FROM gearshift_offsets WHERE group_id = %s ORDER BY next_offset DESC, topic", unique
+    )
+    assert [(one["topic"], one["partition"], one["next_offset"]) for one in known] == [
+        ("readings", 0, 10),
+        ("other", 0, 1),
+        ("readings", 1, 1),
+    ]
+    assert len(sql(f"SELECT load_kw FROM {unique}")) == 12
+
+
+def test_the_rows_of_one_record_may_come_in_several_writes(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    table = opened(Postgres(table=unique, dsn=dsn), unique)
+    three = [Row({"n": n}, row(None, 7).record, n) for n in range(3)]
+    table.write(three[:1])
+    table.write(three[1:])
+    table.write(three)
+    table.write([row({"n": 3}, 8)])
+    assert [one["n"] for one in sql(f"SELECT n FROM {unique} ORDER BY n")] == [0, 1, 2, 3]
+
+
+def test_a_consumer_that_was_frozen_cannot_write_stale_rows(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    frozen, successor = (
+        opened(Postgres(table=unique, key="meter_id", dsn=dsn), unique),
+        opened(Postgres(table=unique, key="meter_id", dsn=dsn), unique),
+    )
+    frozen.write([row(reading("m1", 0, 0), 0)])
+    successor.write([row(reading("m1", n, n), n) for n in range(1, 5)])
+    frozen.write([row(reading("m1", n, n), n) for n in range(1, 3)])
+    successor.write([row(reading("m1", 5, 5), 5)])
+    frozen.write([row(reading("m1", n, n), n) for n in range(3, 6)])
+    assert [one["load_kw"] for one in sql(f"SELECT load_kw FROM {unique}")] == [5]
+
+
+def test_a_consumer_frozen_in_mid_transaction_does_not_hold_its_partition_for_ever(
+    dsn: str, opened: Opened, sql: Any, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"idle_in_transaction_session_timeout": "1s", "lock_timeout": "20s"}
+    monkeypatch.setattr(statements, "_PATIENCE", limits)
+    table = opened(Postgres(table=unique, dsn=dsn), unique)
+    table.write([row({"n": 0}, 0)])
+    offsets = psycopg.sql.Identifier(statements.OFFSETS)
+    with psycopg.connect(dsn, cursor_factory=psycopg.RawCursor) as frozen:
+        frozen.execute(statements.be_patient())
+        frozen.execute(statements.lock(offsets), (unique, "readings", 0))
+        frozen.execute(f"INSERT INTO {unique} VALUES (-1)")
+        table.write([row({"n": 1}, 1)])
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+            frozen.execute("SELECT 1")
+    assert [one["n"] for one in sql(f"SELECT n FROM {unique} ORDER BY n")] == [0, 1]
+
+
+def test_many_consumers_may_make_the_tables_at_once(dsn: str, opened: Opened, sql: Any, unique: str) -> None:
+    def deliver(partition: int) -> None:
+        opened(Postgres(table=f"{unique}.readings", dsn=dsn), unique).write(
+            [row({"n": n}, n, partition=partition) for n in range(20)]
+        )
+
+    with ThreadPoolExecutor(8) as consumers:
+        list(consumers.map(deliver, range(8)))
+    assert sql(f"SELECT count(*) FROM {unique}.readings") == [{"count": 160}]
+
+
+def test_a_group_that_is_forgotten_writes_its_records_again(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    table = opened(Postgres(table=unique, dsn=dsn), unique)
+    table.write([row({"n": 1}, 7)])
+    assert table.forget(unique, "another topic") == 0
+    assert table.forget(unique) == 1
+    table.write([row({"n": 2}, 0)])
+    assert sorted(one["n"] for one in sql(f"SELECT n FROM {unique}")) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("poison", "column"),
+    [
+        (reading("m1", 0, "two"), "load_kw"),
+        (reading("m1", 0, None) | {"read_at": None}, "read_at"),
+        (reading("m1", 0, object()), "load_kw"),
+        (reading("m1", 0, 1.0) | {"colour": "red"}, "colour"),
+        ({"read_at": NOON, "load_kw": 1.0}, "meter_id"),
+    ],
+)
+def test_a_poison_row_is_refused_by_its_column_and_the_others_go_through(
+    dsn: str, opened: Opened, sql: Any, unique: str, poison: dict[str, Any], column: str
+) -> None:
+    sql(f"CREATE TABLE {unique} (meter_id text PRIMARY KEY, read_at timestamptz NOT NULL, load_kw float)")
+    table = opened(Postgres(table=unique, key="meter_id", dsn=dsn), unique)
+    rows = [row(reading(f"m{n}", n, n), n) for n in range(8)]
+    rows[5] = row(poison, 5)
+    with pytest.raises(PermanentError, match=column) as refused:
+        table.write(rows)
+    assert unique in str(refused.value)
+    assert sql(f"SELECT * FROM {unique}") == []
+    refusals = 0
+    for some in (rows[:5], rows[5:6], rows[6:]):  # as a worker does that looks for the one
+        try:
+            table.write(some)
+        except PermanentError:
+            refusals += 1
+    assert refusals == 1
+    assert {one["meter_id"] for one in sql(f"SELECT meter_id FROM {unique}")} == {
+        f"m{n}" for n in range(8) if n != 5
+    }
+
+
+def test_a_table_without_a_constraint_on_the_key_is_the_tables_fault_not_a_records(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    sql(f"CREATE TABLE {unique} (meter_id text)")
+    table = opened(Postgres(table=unique, key="meter_id", dsn=dsn), unique)
+    with pytest.raises(DeliveryError, match=r"no unique constraint on its key; add PRIMARY KEY") as refused:
+        table.write([row({"meter_id": "m1"}, 0)])
+    assert not isinstance(refused.value, PermanentError | RetriableError)
+
+
+def test_postgres_killed_and_started_again_loses_and_doubles_nothing(
+    stores: local.Stack, opened: Opened, sql: Any, unique: str
+) -> None:
+    table = opened(Postgres(table=unique, dsn=stores.address("postgres")), unique)
+    rows = [row({"n": n}, n) for n in range(20)]
+    table.write(rows[:10])
+    kill(stores, "postgres")
+    for _ in range(2):  # the connection that broke, and the one that cannot be made
+        with pytest.raises(RetriableError):
+            table.write(rows[5:])
+    stores.start_service("postgres")
+    table.write(rows[5:])
+    assert [one["n"] for one in sql(f"SELECT n FROM {unique} ORDER BY n")] == [*range(20)]
+
+
+@pytest.mark.parametrize(
+    "form", ["postgresql://gearshift:{}@{}/gearshift", "postgres//gearshift:{}@{}/x y=z"]
+)
+def test_a_wrong_password_is_said_without_showing_it(stores: local.Stack, form: str) -> None:
+    port = next(service.port for service in stores.services if service.name == "postgres")
+    table = Postgres(table="meters", dsn=form.format("hunter2", f"127.0.0.1:{port}"))
+    with pytest.raises(DeliveryError) as refused:
+        table.open("group")
+    assert not isinstance(refused.value, RetriableError)
+    assert "hunter2" not in "".join(traceback.format_exception(refused.value)) + repr(table)
+    assert "PostgreSQL" in str(refused.value)
+
+
+def test_a_server_that_is_not_there_may_come_later() -> None:
+    port = closed_port()
+    with pytest.raises(RetriableError, match=f"no PostgreSQL answers at 127.0.0.1:{port}"):
+        Postgres(table="t", dsn=f"postgresql://ann@127.0.0.1:{port}/x").open("group")
+    with pytest.raises(RetriableError, match=f"no Cassandra answers at 127.0.0.1:{port}"):
+        Cassandra(table="k.t", key="a", event_time="b", contact_points=f"127.0.0.1:{port}").open("group")
+
+
+@pytest.fixture
+def meters(stores: local.Stack, unique: str) -> Callable[..., Cassandra]:
+    return lambda **options: Cassandra(
+        table=f"{unique}.meters",
+        key="meter_id",
+        event_time="read_at",
+        contact_points=stores.address("cassandra"),
+        **options,
+    )
+
+
+def test_cassandra_makes_a_table_of_the_dataclass_and_upserts_by_key(
+    meters: Any, opened: Opened, cql: Any, unique: str
+) -> None:
+    table = opened(meters())
+    table.write([row(METER, 0), row(reading("m2", 1, 2.0), 1), row(None, 2)])
+    found = {one.meter_id: one._asdict() for one in cql(f"SELECT * FROM {unique}.meters")}
+    assert found["m1"] == {
+        "meter_id": "m1",
+        "read_at": NOON.replace(tzinfo=None),
+        "load_kw": 2.5,
+        "total": 1 << 40,
+        "price": Decimal("12.34"),
+        "installed": found["m1"]["installed"],
+        "phase": "three",
+        "open": True,
+        "seal": b"\0\1",
+        "peaks": [1.5, 2.5],
+        "spot": '{"floor": 3, "room": "B"}',
+        "note": None,
+    }
+    assert found["m1"]["installed"].date() == date(2020, 2, 29)
+    assert (found["m2"]["load_kw"], found["m2"]["total"]) == (2.0, None)
+
+
+def test_the_last_event_wins_in_cassandra_whatever_the_order(
+    meters: Any, opened: Opened, cql: Any, unique: str
+) -> None:
+    first, second = opened(meters()), opened(meters())
+
+    def load_of(meter: str) -> Any:
+        return next(
+            (one.load_kw for one in cql(f"SELECT * FROM {unique}.meters") if one.meter_id == meter), None
+        )
+
+    first.write([row(reading("m1", 9, 9.0), 9), row(reading("m1", 3, 3.0), 3)])
+    second.write([row(reading("m1", 5, 5.0), 5)])  # late, or from a consumer that was frozen
+    assert load_of("m1") == 9.0
+    first.write([row(reading("m1", 9, 9.0), 9)])
+    second.write([row(Delete(meter_id="m1", read_at=NOON + timedelta(seconds=8)), 8)])
+    assert load_of("m1") == 9.0
+    second.write([row(Delete(meter_id="m1", read_at=NOON + timedelta(seconds=10)), 10)])
+    first.write([row(reading("m1", 9, 9.0), 9)])
+    assert load_of("m1") is None
+    first.write([row(reading("m1", 10.000001, 10.5), 11)])
+    assert load_of("m1") == 10.5
+    many = [row(reading("m2", n, float(n)), n) for n in range(500)]
+    first.write(many[::-1])
+    assert load_of("m2") == 499.0
+
+
+@pytest.mark.parametrize(
+    ("poison", "column"),
+    [
+        (reading("m1", 0, "two"), "load_kw"),
+        (reading("m1", 0, 1.0) | {"total": 1 << 70}, "total"),
+        (reading("m1", 0, 1.0) | {"colour": "red"}, "colour"),
+        (reading("m1", 0, 1.0) | {"read_at": datetime(2026, 1, 1)}, "read_at"),  # noqa: DTZ001
+        ({"read_at": NOON, "load_kw": 1.0}, "meter_id"),
+    ],
+)
+def test_a_poison_row_is_refused_by_cassandra_with_its_column(
+    meters: Any, opened: Opened, cql: Any, unique: str, poison: dict[str, Any], column: str
+) -> None:
+    table = opened(meters())
+    table.write([row(METER, 0)])
+    with pytest.raises(PermanentError, match=column) as refused:
+        table.write([row(reading("m2", 0, 1.0), 1), row(poison, 2)])
+    assert f"{unique}.meters" in str(refused.value)
+    table.write([row(reading("m2", 0, 1.0), 1)])
+    assert len(cql(f"SELECT * FROM {unique}.meters")) == 2
+
+
+def test_cassandra_killed_and_started_again_keeps_what_it_acknowledged(
+    stores: local.Stack, meters: Any, opened: Opened, unique: str
+) -> None:
+    table = opened(meters())
+    table.write([row(reading(f"m{n}", n, float(n)), n) for n in range(100)])
+    kill(stores, "cassandra")
+    with pytest.raises(RetriableError, match=r"Cassandra at 127\.0\.0\.1"):
+        table.write([row(reading("m0", 200, 1.0), 200)])
+    stores.start_service("cassandra")
+
+    def again() -> bool:
+        try:
+            table.write([row(reading("m100", 100, 100.0), 100)])
+        except RetriableError:
+            return False
+        return True
+
+    eventually(again, within=30)
+    cluster, session = connect(ContactPoints.read(stores.address("cassandra")), name="test")
+    found = {one.meter_id for one in session.execute(f"SELECT meter_id FROM {unique}.meters")}
+    cluster.shutdown()
+    assert found == {f"m{n}" for n in range(101)}
+
+
+def test_destinations_without_an_address_find_the_settings_and_the_local_stack(
+    stores: local.Stack, tmp_path: Any
+) -> None:
+    from gearshift.errors import StackError
+    from gearshift.settings import load
+
+    own = load({"home": tmp_path, "postgres": stores.address("postgres")}, environ={})
+    table = Postgres(table="meters", key="meter_id")
+    assert table.needs == "postgres"
+    table.locate(own)
+    table.open("group")
+    table.close()
+    with pytest.raises(StackError, match=r"no cassandra runs in .*gearshift up --with cassandra"):
+        other = Cassandra(table="k.t", key="a", event_time="b")
+        other.locate(own)
+        other.open("group")

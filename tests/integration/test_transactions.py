@@ -1,0 +1,115 @@
+"""Records and offsets that are seen together or not at all."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+from confluent_kafka import Consumer
+
+from gearshift.connection import Connection
+from gearshift.definitions import Location, Topic
+from gearshift.errors import FencedError, NotAMemberError, ProduceError
+from gearshift.topics import Admin, Producer, TransactionalProducer, partition_of, read
+from tests.support import eventually
+
+HERE = Location(__file__, 1)
+
+
+@pytest.fixture
+def topic(connection: Connection, unique: str) -> str:
+    with Admin(connection) as admin:
+        admin.ensure([Topic(name=unique, value=str, partitions=3, defined_at=HERE)], dead_letters=False)
+    return unique
+
+
+def seen(connection: Connection, topic: str) -> list[bytes | None]:
+    Admin(connection).await_stable([topic])
+    return sorted((record.value for record in read(connection, topic)), key=str)
+
+
+def test_what_is_committed_is_seen_and_what_is_aborted_is_not(connection: Connection, topic: str) -> None:
+    with TransactionalProducer(connection, topic) as producer:
+        for value, keep in ((b"1", True), (b"2", False), (b"3", True)):
+            producer.begin()
+            producer.send_bytes(topic, value, key=b"k", headers={"h": b"v"})
+            producer.commit() if keep else producer.abort()
+        producer.begin()
+        producer.send_bytes(topic, b"4")
+    assert seen(connection, topic) == [b"1", b"3"]
+    first = next(iter(read(connection, topic)))
+    assert first.headers == (("h", b"v"),)
+    assert first.partition == partition_of(b"k", 3)
+
+
+def test_a_newer_producer_of_the_same_name_fences_the_older(connection: Connection, topic: str) -> None:
+    older = TransactionalProducer(connection, topic)
+    older.begin()
+    older.send_bytes(topic, b"stale")
+    with TransactionalProducer(connection, topic) as newer:
+        newer.begin()
+        newer.send_bytes(topic, b"fresh")
+        newer.commit()
+        with pytest.raises(FencedError, match=f"producer {topic} may write no more"):
+            older.commit()
+        with pytest.raises(FencedError):
+            older.begin()
+    older.close()
+    assert seen(connection, topic) == [b"fresh"]
+
+
+def test_offsets_are_committed_with_the_records_or_not_at_all(
+    connection: Connection, topic: str, unique: str
+) -> None:
+    with Producer(connection) as sender:
+        sender.send_bytes(topic, b"in", key=b"k")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": connection.bootstrap_servers,
+            "group.id": unique,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    record = eventually(lambda: consumer.poll(0.1), within=timedelta(seconds=20))
+    place = (topic, record.partition())
+    with Admin(connection) as admin, TransactionalProducer(connection, unique) as producer:
+        for keep in (False, True):
+            producer.begin()
+            producer.send_bytes(topic, b"out")
+            producer.send_offsets({place: record.offset() + 1}, consumer.consumer_group_metadata())
+            producer.commit() if keep else producer.abort()
+            assert admin.group_offsets(unique, [topic]) == ({place: 1} if keep else {})
+        stale = consumer.consumer_group_metadata()
+        consumer.close()
+        # A consumer that has left the group cannot commit, and what it wrote is not seen.
+        producer.begin()
+        producer.send_bytes(topic, b"stale")
+        with pytest.raises(NotAMemberError, match="the group takes no offsets"):
+            producer.send_offsets({place: 99}, stale)
+        assert not producer.is_open
+        producer.begin()
+        producer.send_bytes(topic, b"later")
+        producer.commit()
+        assert admin.group_offsets(unique, [topic]) == {place: 1}
+    assert seen(connection, topic) == [b"in", b"later", b"out"]
+
+
+def test_a_record_that_is_refused_aborts_the_transaction_and_the_next_one_goes_through(
+    connection: Connection, topic: str
+) -> None:
+    with TransactionalProducer(connection, topic) as producer:
+        producer.begin()
+        producer.send_bytes(topic, b"beside it")
+        producer.send_bytes(topic, Random(7).randbytes(12 << 20))  # larger than the topic takes
+        with pytest.raises(ProduceError, match="a record is never taken") as raised:
+            producer.commit()
+        assert raised.value.topic == topic and not raised.value.retriable
+        assert not producer.is_open
+        producer.begin()
+        producer.send_bytes(topic, b"after it")
+        producer.commit()
+    assert seen(connection, topic) == [b"after it"]

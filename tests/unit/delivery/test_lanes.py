@@ -1,0 +1,88 @@
+"""Side by side, and in order within a lane."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gearshift.delivery.lanes import Lanes
+from tests.support import eventually
+
+Item = tuple[int, int]
+
+
+@contextmanager
+def opened(run: Callable[[Any], None], threads: int) -> Iterator[Lanes[Any]]:
+    lanes: Lanes[Any] = Lanes(run, threads, "test")
+    lanes.open()
+    try:
+        yield lanes
+    finally:
+        lanes.close(10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 4), max_size=40), max_size=5), st.integers(1, 6))
+def test_items_of_a_lane_run_one_after_the_other_in_their_order(chunks: list[list[int]], threads: int) -> None:
+    ran: dict[int, list[int]] = defaultdict(list)
+    running: set[int] = set()
+    together: list[int] = []
+
+    def run(item: Item) -> None:
+        lane, number = item
+        if lane in running:
+            together.append(lane)
+        running.add(lane)
+        ran[lane].append(number)
+        running.discard(lane)
+
+    submitted: dict[int, list[int]] = defaultdict(list)
+    with opened(run, threads) as lanes:
+        number = 0
+        for chunk in chunks:
+            items: list[tuple[int, Item]] = []
+            for lane in chunk:
+                number += 1
+                submitted[lane].append(number)
+                items.append((lane, (lane, number)))
+            lanes.submit(items)
+        eventually(lambda: sum(map(len, ran.values())) == number, within=10, every=0.001)
+    assert ran == submitted
+    assert not together
+
+
+def test_different_lanes_run_at_once() -> None:
+    meeting = threading.Barrier(4, timeout=10)
+    met: list[int] = []
+
+    def run(item: int) -> None:
+        meeting.wait()
+        met.append(item)
+
+    with opened(run, 4) as lanes:
+        lanes.submit((number, number) for number in range(4))
+        eventually(lambda: sorted(met) == [0, 1, 2, 3], within=10)
+
+
+def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
+    gate = threading.Event()
+    ran: list[str] = []
+
+    def run(item: str) -> None:
+        if item == "hot":
+            gate.wait(10)
+        ran.append(item)
+
+    with opened(run, 2) as lanes:
+        lanes.submit([("hot", "hot")] * 50)
+        lanes.submit([(number, "cold") for number in range(20)])
+        eventually(lambda: ran.count("cold") == 20, within=10)
+        assert "hot" not in ran
+        gate.set()
+        eventually(lambda: ran.count("hot") == 50, within=10)

@@ -1,0 +1,75 @@
+"""What an Email destination refuses before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from gearshift.destinations import Email
+from gearshift.errors import DefinitionError, PermanentError
+from gearshift.record import Destination, Record, Row
+from tests.support import closed_port
+
+RECORD: Record[None] = Record(value=None, key=None, topic="t", partition=0, offset=0, timestamp=None)
+
+
+def email() -> Email:
+    return Email("127.0.0.1", closed_port(), "alerts@example.org", tls="none")
+
+
+def test_it_is_a_destination() -> None:
+    assert isinstance(email(), Destination)
+    assert email().batch == 1
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "",
+        "ann",
+        "ann@example.org, bob@example.org",
+        "ann@example.org\r\nBcc: all@example.org",
+        "ann@example.org\n",
+        "Ann <ann@example.org>",
+        "ann@example.org>\r\nRCPT TO:<bob@example.org",
+    ],
+)
+def test_nothing_but_one_address_is_a_recipient(to: str) -> None:
+    with pytest.raises(PermanentError, match="not one mail address"):
+        email().send(to, "subject", "text")
+
+
+@pytest.mark.parametrize("breaker", ["\r\n", "\n", "\r", "\x00", "\u2028", "\x85", "\x0b"])
+def test_a_subject_cannot_add_a_header(breaker: str) -> None:
+    with pytest.raises(PermanentError, match="line break or another control character"):
+        email().send("ann@example.org", f"hi{breaker}Bcc: all@example.org", "text")
+
+
+def test_an_idempotency_key_cannot_leave_its_header() -> None:
+    with pytest.raises(PermanentError, match="idempotency key"):
+        email().send("ann@example.org", "hi", "text", idempotency_key="a>\r\nBcc: all@example.org")
+
+
+def test_a_text_that_is_not_unicode_is_permanent() -> None:
+    with pytest.raises(PermanentError, match="cannot be written"):
+        email().send("ann@example.org", "hi", "\ud800")
+
+
+def test_a_value_that_is_no_message_says_what_to_return() -> None:
+    with pytest.raises(PermanentError, match="got a str; return EmailMessage"):
+        email().write([Row("hello", RECORD)])
+
+
+def test_a_password_is_not_sent_in_the_clear_over_a_network() -> None:
+    with pytest.raises(DefinitionError, match=r"readable on its way to mail.example; use tls='starttls'"):
+        Email("mail.example", 25, "a@example.org", user="u", password="p", tls="none")
+
+
+def test_a_user_without_a_password_is_told_at_once() -> None:
+    with pytest.raises(DefinitionError, match="go together"):
+        Email("mail.example", 587, "a@example.org", user="u")
+
+
+@pytest.mark.parametrize("sender", ["", "nobody", "a@example.org\r\nBcc: b@example.org"])
+def test_a_sender_is_an_address(sender: str) -> None:
+    with pytest.raises(DefinitionError, match="not a mail address"):
+        Email("mail.example", 587, sender)

@@ -1,0 +1,79 @@
+"""What handlers return, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gearshift.destinations import Cassandra, Delete, Postgres
+from gearshift.destinations.cassandra_driver import ContactPoints
+from gearshift.destinations.postgres_statements import sql_type
+from gearshift.destinations.rows import changes, kinds
+from gearshift.errors import DefinitionError, PermanentError
+from gearshift.record import Record, Row
+
+
+@dataclass
+class Reading:
+    meter_id: str
+    load_kw: float | None
+
+
+def row(value: Any) -> Row:
+    return Row(value, Record(value, None, "readings", 2, 17, datetime.now(UTC)))
+
+
+def test_dataclasses_mappings_and_deletions_are_rows_and_none_is_nothing() -> None:
+    rows = [row(Reading("m1", 2.5)), row({"meter_id": "m2"}), row(Delete(meter_id="m3")), row(None)]
+    found = changes(rows, ("meter_id",), "meters")
+    assert [(change.columns, change.deletes) for change in found] == [
+        ({"meter_id": "m1", "load_kw": 2.5}, False),
+        ({"meter_id": "m2"}, False),
+        ({"meter_id": "m3"}, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (17, "int is no row for meters"),
+        ({"load_kw": 1.0}, "the key column meter_id of meters is missing"),
+        (Delete(meter_id=None), "the key column meter_id of meters is None"),
+    ],
+)
+def test_what_is_no_row_is_refused_with_the_place_of_its_record(value: Any, words: str) -> None:
+    with pytest.raises(PermanentError, match=words) as refused:
+        changes([row(value)], ("meter_id",), "meters")
+    assert (refused.value.topic, refused.value.partition, refused.value.offset) == ("readings", 2, 17)
+
+
+def test_columns_get_their_types_from_the_dataclass_or_the_first_value_that_is_not_none() -> None:
+    found = changes(
+        [row(Reading("m1", None)), row({"n": None, "tags": ["a"]}), row({"n": True, "deep": [["a"]]})],
+        (),
+        "t",
+    )
+    assert {name: sql_type(kind) for name, kind in kinds(found, "t").items()} == {
+        "meter_id": "text",
+        "load_kw": "double precision",
+        "n": "boolean",
+        "tags": "text[]",
+        "deep": "jsonb",
+    }
+    with pytest.raises(PermanentError, match="the column n of t could be anything"):
+        kinds(changes([row({"n": None})], (), "t"), "t")
+
+
+@pytest.mark.parametrize("table", ["", "a.", "a.b.c", "plain"])
+def test_a_table_needs_a_name(table: str) -> None:
+    with pytest.raises(DefinitionError, match=r"is no table's name; write keyspace\.table"):
+        Cassandra(table=table, key="a", event_time="b")
+
+
+def test_addresses_with_passwords_stay_out_of_every_repr() -> None:
+    assert "secret" not in repr(ContactPoints.read("ann:secret@host"))
+    assert "secret" not in repr(Postgres(table="t", dsn="postgresql://ann:secret@host/x"))
+    assert "secret" not in repr(Cassandra(table="k.t", key="a", event_time="b", contact_points="a:secret@h"))

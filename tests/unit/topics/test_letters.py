@@ -1,0 +1,105 @@
+"""Dead letters read back, filtered, counted and made safe to look at, without a broker."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gearshift.errors import SettingsError
+from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers
+from gearshift.topics.letters import Filter, Letter, preview, summarize
+from gearshift.topics.reader import ConsumedRecord
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def letter(number: int = 0, reason: str = "no number", delivery: str | None = "text_owner") -> Letter:
+    dead = DeadLetter(
+        topic="alerts", partition=1, offset=number, key=b"k", value=b"v", app="meter",
+        pipeline=None if delivery else "copy", delivery=delivery, group_id=delivery and "sms",
+        stage="TASK_PUT", exception="builtins.ValueError", reason=reason,
+    )  # fmt: skip
+    return Letter.of(
+        ConsumedRecord(
+            "alerts.dlq",
+            0,
+            number,
+            b"k",
+            b"v",
+            tuple(dead_letter_headers(dead)),
+            NOON + timedelta(seconds=number),
+        )
+    )
+
+
+def test_a_letter_is_read_back_as_it_was_written() -> None:
+    read = letter(7)
+    assert (read.place, read.origin) == ((0, 7), (1, 7))
+    assert (read.failed_in, read.delivery, read.group_id, read.pipeline) == ("sms", "text_owner", "sms", None)
+    assert letter(delivery=None).pipeline == "copy"
+
+
+def test_a_record_of_another_tool_is_a_letter_of_unknown_origin() -> None:
+    read = Letter.of(ConsumedRecord("alerts.dlq", 0, 1, None, None, (("x", None),), None))
+    assert read.origin is None
+    assert read.failed_in == read.reason == "?"
+
+
+@pytest.mark.parametrize(
+    ("filters", "fits"),
+    [
+        ([], True),
+        (["delivery=text_owner", "reason=number"], True),
+        (["delivery=sms"], True),
+        (["delivery=other"], False),
+        (["delivery=other", "delivery=text_owner"], True),
+        (["pipeline=sms"], False),
+        (["exception=ValueError"], True),
+        (["exception=builtins.ValueError"], True),
+        (["exception=Value"], False),
+        (["partition=1", "offset=3"], True),
+        (["partition=1", "offset=4"], False),
+        (["reason=a=b"], False),
+    ],
+)
+def test_a_filter_takes_what_fits_one_value_of_every_field(filters: list[str], fits: bool) -> None:
+    assert Filter.parse(filters).fits(letter(3)) == fits
+
+
+@pytest.mark.parametrize("text", ["colour=red", "delivery", "partition=one", "offset=-1", ""])
+def test_what_is_no_filter_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is no"):
+        Filter.parse([text])
+
+
+def test_letters_are_counted_by_cause_the_most_frequent_first() -> None:
+    letters = [letter(0), letter(1), letter(2, "late"), letter(3, delivery=None)]
+    first, *rest = summarize(letters)
+    assert (first.failed_in, first.reason, first.count) == ("sms", "no number", 2)
+    assert (first.oldest, first.newest) == (NOON, NOON + timedelta(seconds=1))
+    assert sorted(cause.count for cause in rest) == [1, 1]
+
+
+def test_reasons_without_end_are_counted_together() -> None:
+    causes = summarize(letter(number, f"value {number}") for number in range(1000))
+    assert causes[0].reason == "other reasons" and causes[0].count == 950
+    assert sum(cause.count for cause in causes) == 1000
+    assert len(causes) == 51
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=500), st.text(max_size=300).map(lambda text: text.encode("utf-8", "replace"))
+    )
+)
+def test_a_preview_is_short_and_printable(data: bytes) -> None:
+    assert len(preview(data)) <= 81
+    assert preview(data).isprintable()
+
+
+def test_a_cut_through_a_character_does_not_make_text_binary() -> None:
+    assert preview("ü".encode() * 1000, 5) == "üüüüü…"
+    assert preview(b"a" + "ü".encode() * 1000, 3) == "aüü…"
