@@ -5,12 +5,13 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo test lint bench bench-deliveries lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
 	@echo "make test   check and test everything"
 	@echo "make bench  measure Gearshift beside plain PySpark"
+	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
 
 demo: .venv/run.done
 	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
@@ -26,6 +27,9 @@ lint: .venv/dev.done
 
 bench: .venv/dev.done
 	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+bench-deliveries: .venv/dev.done .venv-bench/done
+	$(BIN)/python benchmarks/deliveries.py $(ARGS)
 
 .venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is not. Set PYTHON=/path/to/python3.11"; exit 1; }
@@ -43,11 +47,18 @@ bench: .venv/dev.done
 	$(INSTALL) --no-build-isolation --no-deps --editable .
 	touch $@ .venv/run.done
 
+# Quix Streams wants a confluent-kafka of its own, so it gets an environment of its own.
+.venv-bench/done: requirements/bench.txt | .venv/made
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/bench.txt
+	touch $@
+
 # After a change of the dependencies in pyproject.toml; needs uv.
 lock:
 	echo 'setuptools>=77' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/build.txt
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header -q -o requirements/run.txt
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -q -c requirements/run.txt -o requirements/dev.txt
+	echo 'quixstreams==3.28.*' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/bench.txt
 
 clean:
-	rm -rf .venv build dist .gearshift
+	rm -rf .venv .venv-bench build dist .gearshift

@@ -247,12 +247,12 @@ def main() -> None:
     )
     options.add_argument("--only", choices=("latency", "throughput"))
     chosen = options.parse_args()
-    home = Path(tempfile.mkdtemp())
-    settings = configuration.load({"home": home}, environ={})
-    jars("spark", cache=settings.cache)
     found: dict[str, list[Any]] = {"latency": [], "throughput": []}
-    with local.up(settings) as stack:
-        connection = stack.connection
+    with ExitStack() as exit_:
+        home = Path(exit_.enter_context(tempfile.TemporaryDirectory()))
+        settings = configuration.load({"home": home}, environ={})
+        jars("spark", cache=settings.cache)
+        connection = exit_.enter_context(local.up(settings)).connection
         if chosen.only != "latency":
             for query in ("stateless", "stateful"):
                 for one in measure_throughput(

@@ -182,7 +182,7 @@ def test_only_what_fits_the_filter_is_replayed_or_discarded(
         ("partition=1", 2),
         ("offset=8", 1),
     ):
-        assert command.data("dlq", "replay", topic, "--dry-run", "--filter", only)["letters"] == count, only
+        assert replay(connection, topic, Filter.parse([only]), dry_run=True).letters == count, only
     both = ("--filter", "partition=1", "--filter", "offset=4")
     assert command.data("dlq", "discard", topic, *both)["letters"] == 1
     assert command.data("dlq", "show", topic, *both)["letters"] == []

@@ -118,6 +118,17 @@ def test_the_lag_is_told_by_group_and_followed(connection: Connection, admin: Ad
         assert not pressure.presses(topic)
 
 
+def test_a_pipeline_that_is_behind_until_its_next_batch_holds_nobody_up(
+    connection: Connection, admin: Admin, topic: Topic
+) -> None:
+    fill(connection, topic, 2000)
+    admin.mirror_group(topic.name, {place: 0 for place in admin.end_offsets([topic.name])})
+    with Pressure(connection, every=timedelta(milliseconds=100)) as pressure:
+        assert pressure.slowest(topic.name) is None
+        read_up_to(admin, topic, f"{topic.name}-other", lag=1500)
+        eventually(lambda: pressure.slowest(topic.name) == (f"{topic.name}-other", 1500), within=20)
+
+
 def test_a_group_with_members_presses_as_well(connection: Connection, admin: Admin, topic: Topic) -> None:
     fill(connection, topic, 2500)
     consumer = Consumer(

@@ -114,6 +114,7 @@ class Handling:
                 try:
                     result = self._call(record)
                     if self._writes:
+                        self._require_member(progress)
                         self._target.write([(record, result)])
                 except Exception as error:
                     if is_final(error):
@@ -134,17 +135,32 @@ class Handling:
     def _run_list(self, progress: Progress, messages: list[Message]) -> list[Message]:
         left = {message.offset(): message for message in messages}
         try:
-            records: list[Polled] = []
-            for message in messages:
-                record = self._take(progress, message, time.monotonic())
-                if record is None:
-                    del left[message.offset()]
-                else:
-                    records.append(record)
-            self._deliver_list(progress, records, left)
+            while messages:
+                # What the list holds twice waits until the first of it is delivered: then it is known.
+                records, messages = self._take_list(progress, messages, left)
+                self._deliver_list(progress, records, left)
         except (NotOurs, TransactionGone):
             return list(left.values())
         return []
+
+    def _take_list(
+        self, progress: Progress, messages: list[Message], left: dict[int, Message]
+    ) -> tuple[list[Polled], list[Message]]:
+        """The records to handle at once, and those to look at afterwards; `left` loses those that are done."""
+        records: list[Polled] = []
+        later: list[Message] = []
+        taken: set[bytes] = set()
+        for message in messages:
+            record = self._take(progress, message, time.monotonic())
+            if record is None:
+                del left[message.offset()]
+            elif record.identity is not None and record.identity in taken:
+                later.append(message)
+            else:
+                records.append(record)
+                if record.identity is not None:
+                    taken.add(record.identity)
+        return records, later
 
     def _deliver_list(self, progress: Progress, records: list[Polled], left: dict[int, Message]) -> None:
         """Bring records to the handler at once; `left` loses those that are done."""
@@ -152,7 +168,7 @@ class Handling:
             return
         error: Exception | None = None
         try:
-            self._handle(records)
+            self._handle(progress, records)
         except Exception as raised:
             if is_final(raised):
                 raise
@@ -226,7 +242,7 @@ class Handling:
             self._counts.add("retries")
             self._wait(progress, attempt, error)
             try:
-                self._handle(records)
+                self._handle(progress, records)
                 return None
             except Exception as raised:
                 if is_final(raised):
@@ -243,9 +259,16 @@ class Handling:
         self._counts.add("delivered")
         self._keep(record, lambda: self._finish(progress, [record.message]))
 
-    def _handle(self, records: list[Polled]) -> None:
+    def _require_member(self, progress: Progress) -> None:
+        """Before a write: a process that stood still may have lost its partitions while the handler ran."""
+        if time.monotonic() > self._lease.until and not self._is_ours(progress):
+            raise NotOurs
+
+    def _handle(self, progress: Progress, records: list[Polled]) -> None:
         if self._delivery.batch is None:
-            self._target.write([(record, self._call(record)) for record in records])
+            results = [(record, self._call(record)) for record in records]
+            self._require_member(progress)
+            self._target.write(results)
             return
         found = self._call(records)
         if found is None or not self._writes:
@@ -255,6 +278,7 @@ class Handling:
                 f"the handler returned {type(found).__name__} for {len(records)} records",  # pyright: ignore[reportUnknownArgumentType]
                 hint="return a list with one entry per record, None for nothing",
             )
+        self._require_member(progress)
         self._target.write(list(zip(records, found, strict=True)))  # pyright: ignore[reportUnknownArgumentType]
 
     def _wait(self, progress: Progress, attempt: int, error: Exception) -> None:

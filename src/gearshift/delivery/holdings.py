@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gearshift.delivery.progress import Progress
 
@@ -17,6 +17,14 @@ class Commits(Protocol):
     def commit(self, offsets: Mapping[Place, int]) -> None:
         """Commit offsets, and return when it is done."""
         ...
+
+
+class Due(NamedTuple):
+    """An offset of a partition to commit."""
+
+    place: Place
+    progress: Progress
+    position: int
 
 
 class Holdings:
@@ -51,20 +59,40 @@ class Holdings:
         for place in places:
             self._held.pop(place, None)
 
-    def commit(self, to: Commits, *, anew: bool = False) -> None:
-        """Commit what is finished; with `anew` also what was committed before, which proves that we are a member."""
+    def due(self) -> list[Due]:
+        """What is finished now and not committed."""
+        return [
+            Due(place, progress, progress.position)
+            for place, progress in self.items()
+            if progress.position != progress.committed or progress.unsure
+        ]
+
+    def commit(self, to: Commits, due: Iterable[Due]) -> None:
+        """Commit what was due; not what has been committed further meanwhile, or is not held any more."""
         with self._committing:
-            due = {
-                place: progress.position
-                for place, progress in self.items()
-                if anew or progress.position != progress.committed
-            }
-            to.commit(due)
-            for place, position in due.items():
+            offsets: dict[Place, int] = {}
+            for place, progress, position in due:
+                before = -1 if progress.committed is None else progress.committed
+                if self._held.get(place) is progress and position >= before + (not progress.unsure):
+                    offsets[place] = position
+            to.commit(offsets)
+            for place, position in offsets.items():
                 progress = self._held.get(place)
                 if progress is not None:
                     progress.committed = position
+                    progress.unsure = False
 
-    def positions(self) -> dict[Place, int]:
-        """The offset of each partition that may be committed."""
-        return {place: progress.position for place, progress in self.items()}
+    def doubt(self) -> None:
+        """A commit that nobody waited for has failed: what was committed last is committed once more."""
+        for _, progress in self.items():
+            progress.unsure = True
+
+    def commit_anew(self, to: Commits) -> None:
+        """Commit once more what is committed, which proves that we are a member."""
+        with self._committing:
+            to.commit(
+                {
+                    place: progress.start if progress.committed is None else progress.committed
+                    for place, progress in self.items()
+                }
+            )

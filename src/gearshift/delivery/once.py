@@ -40,7 +40,8 @@ class Once:
         """Learn what was done in a partition before it came to us."""
         known = dict.fromkeys(self.marks.read(partition))
         with self._lock:
-            self._known[partition] = known
+            # What this process did meanwhile for another topic's partition of the number may not be there yet.
+            self._known[partition] = known | self._known.get(partition, {})
 
     def forget(self, partition: int) -> None:
         """A partition went to another consumer."""

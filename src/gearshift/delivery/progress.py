@@ -20,9 +20,12 @@ class Progress:
     """
 
     def __init__(self, start: int) -> None:
+        self.start = start
         self.position = start
         """The lowest offset that is not finished."""
         self.committed: int | None = None
+        self.unsure = False
+        """Whether the last commit may not have been taken."""
         self.ours = True
         self._begun: deque[int] = deque()
         self._last_begun = start - 1
@@ -39,13 +42,13 @@ class Progress:
                 self._begun.extend(new)
                 self._last_begun = new[-1]
 
-    def rewind(self, offset: int) -> None:
-        """Undo everything from an offset on."""
+    def undo(self, offsets: list[int]) -> None:
+        """Make records unfinished again: some in a row that were taken in, with none finished behind them."""
         with self._changed:
-            self.position = offset
-            self._begun.clear()
-            self._finished.clear()
-            self._last_begun = offset - 1
+            last = offsets[-1]
+            self._begun = deque((*offsets, *(offset for offset in self._begun if offset > last)))
+            self._finished.difference_update(offsets)
+            self.position = offsets[0]
 
     def finish(self, *offsets: int) -> None:
         """Records are done, whatever became of them."""
@@ -68,15 +71,28 @@ class Progress:
 
     def skip_to(self, offset: int) -> int:
         """Leave out records that are gone; how many they were."""
-        with self._changed:
-            skipped = max(0, offset - self.position)
-            self.position = max(self.position, offset)
-            return skipped
+        skipped = offset - self.next
+        if skipped <= 0:
+            return 0
+        # The gap is passed like a record that is finished: not before those in front of it are.
+        self.begin([offset - 1])
+        self.finish(offset - 1)
+        return skipped
+
+    @property
+    def next(self) -> int:
+        """The offset after the last record that was taken in."""
+        return self._last_begun + 1
 
     @property
     def unfinished(self) -> int:
         """How many records are begun and not finished, nor known to be."""
         return len(self._begun) - len(self._finished)
+
+    def has_gap_before(self, offset: int) -> bool:
+        """Whether this record, or one before it, is finished and an earlier one is not."""
+        with self._changed:
+            return any(finished <= offset for finished in self._finished)
 
     # who works on it
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+from gearshift.delivery.progress import Progress
 
 Message = Any
-Place = tuple[str, int]
+
+
+class Piece(NamedTuple):
+    """Records of one partition that are worked on together."""
+
+    progress: Progress
+    messages: list[Message]
 
 
 class Rounds:
@@ -19,46 +27,50 @@ class Rounds:
 
     def __init__(
         self,
-        start: Callable[[list[Message]], None],
-        end: Callable[[list[Message]], list[Message]],
+        start: Callable[[list[Piece]], None],
+        end: Callable[[list[Piece]], list[Piece]],
         size: int,
     ) -> None:
         self._start = start
         self._end = end
         self._size = size
-        self._held: list[Message] = []
-        self._round: list[Message] = []
-        self._dropped: list[Message] = []
+        self._held: list[Piece] = []
+        self._round: list[Piece] = []
+        self._dropped: list[Piece] = []
         self._remaining = 0
         self._number = 0
         self._running = False
         self._changed = threading.Condition()
 
-    def take(self, messages: list[Message]) -> None:
+    def take(self, pieces: list[Piece]) -> None:
         """Add records; they begin when their turn comes."""
         with self._changed:
-            self._held.extend(messages)
+            self._held.extend(pieces)
             if self._running or not self._held:
                 return
             self._running = True
-        self._begin()
+            self._gather()
+        self._start(self._round)
+        self._count_down(1)
 
     def done(self, count: int) -> None:
-        """Records of the round are finished."""
+        """Records of the round are finished, here or by another consumer."""
         self._count_down(count)
 
-    def drop(self, messages: list[Message]) -> None:
+    def drop(self, piece: Piece) -> None:
         """Records of the round that nobody finished."""
         with self._changed:
-            self._dropped.extend(messages)
-        self._count_down(len(messages))
+            self._dropped.append(piece)
+        self._count_down(len(piece.messages))
 
-    def forget(self, places: Iterable[Place]) -> list[Message]:
+    def forget(self, gone: Iterable[Progress]) -> list[Message]:
         """Take the waiting records of some partitions out, and return them."""
-        gone = set(places)
+        places = set(map(id, gone))
         with self._changed:
-            taken = [m for m in self._held if (m.topic(), m.partition()) in gone]
-            self._held = [m for m in self._held if (m.topic(), m.partition()) not in gone]
+            taken = [
+                message for piece in self._held if id(piece.progress) in places for message in piece.messages
+            ]
+            self._held = [piece for piece in self._held if id(piece.progress) not in places]
         return taken
 
     def await_end(self, seconds: float) -> bool:
@@ -67,30 +79,43 @@ class Rounds:
             number = self._number
             return self._changed.wait_for(lambda: not self._running or self._number != number, seconds)
 
-    def _begin(self) -> None:
-        with self._changed:
-            self._round, self._held = self._held[: self._size], self._held[self._size :]
-            self._dropped = []
-            self._remaining = len(self._round) + 1
-        self._start(self._round)
-        self._count_down(1)  # our own: the round cannot end before all of it was handed over
+    def _gather(self) -> None:
+        """Make a round of what is held."""
+        self._round, self._dropped, room = [], [], self._size
+        rest = 0
+        for progress, messages in self._held:
+            if not room:
+                break
+            self._round.append(Piece(progress, messages[:room]))
+            if len(messages) > room:
+                self._held[rest] = Piece(progress, messages[room:])
+                room = 0
+                break
+            room -= len(messages)
+            rest += 1
+        self._held = self._held[rest:]
+        # One more, our own: the round cannot end before all of it was handed over.
+        self._remaining = self._size - room + 1
 
     def _count_down(self, by: int) -> None:
-        with self._changed:
-            self._remaining -= by
-            if self._remaining:
-                return
-        again = self._end(self._round)
-        with self._changed:
-            self._held[:0] = again
-            self._number += 1
-            self._running = bool(self._held)
-            self._changed.notify_all()
-            if not self._running:
-                return
-        self._begin()
+        while True:
+            with self._changed:
+                self._remaining -= by
+                if self._remaining:
+                    return
+            again = self._end(self._round)
+            with self._changed:
+                self._held[:0] = again
+                self._number += 1
+                self._running = bool(self._held)
+                self._changed.notify_all()
+                if not self._running:
+                    return
+                self._gather()
+            self._start(self._round)
+            by = 1
 
     @property
-    def dropped(self) -> list[Message]:
+    def dropped(self) -> list[Piece]:
         """The records of the round that were dropped so far."""
         return self._dropped

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gearshift.definitions import Topic
 from gearshift.delivery.counts import Counts, Flight
@@ -18,9 +18,10 @@ from gearshift.delivery.holdings import Holdings
 from gearshift.delivery.lanes import Lanes
 from gearshift.delivery.once import Once
 from gearshift.delivery.progress import Progress
-from gearshift.delivery.rounds import Rounds
+from gearshift.delivery.rounds import Piece, Rounds
 from gearshift.delivery.targets import Nowhere, ToDestination, ToTopic, until_aborted
 from gearshift.errors import (
+    BrokerUnreachableError,
     DeliveryError,
     GearshiftError,
     NotAMemberError,
@@ -36,6 +37,7 @@ from gearshift.topics import (
     TransactionalProducer,
     dead_letter_headers,
 )
+from gearshift.topics.client import missing
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -53,17 +55,11 @@ _SOON = timedelta(milliseconds=1)  # while a round is under way, whose end wants
 _LEASE = (
     3.0  # seconds without a look at the group after which a consumer must prove that it is still a member
 )
+_LOOK_EVERY = 5.0
 _COMMIT_EVERY = 0.5
 _ROUND = 1000
 _PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
 _LET_GO_WITHIN = 30.0
-
-
-class Piece(NamedTuple):
-    """Records of one partition that are worked on together."""
-
-    progress: Progress
-    messages: list[Message]
 
 
 class _Question:
@@ -120,6 +116,10 @@ class Worker:
         self._lease = Lease()
         self._lease.until = time.monotonic() + _LEASE
         self._suspect = False
+        self._look_at = time.monotonic() + _LOOK_EVERY
+        self._fresh = False
+        self._known = False
+        self._poller = 0
         self._letters_lock = threading.Lock()
         self._marked: list[tuple[int, bytes]] = []
 
@@ -129,15 +129,34 @@ class Worker:
 
     def run(self) -> None:
         """Deliver until `stop`."""
+        try:
+            self._run()
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _run(self) -> None:
         with ExitStack() as exit_:
+            self._poller = threading.get_ident()
             self._open(exit_)
-            while not self._stopping.is_set():
-                if self._failure is not None:
-                    raise self._failure
-                self._turn()
-            # Before the consumer closes, for it takes no commits any more once it does.
-            self._revoked(list(self.holdings))
-            self._ended = True
+            try:
+                while not self._stopping.is_set():
+                    if self._failure is not None:
+                        raise self._failure
+                    self._turn()
+            except BaseException as error:
+                self._failure = error  # nobody waits for this thread any more
+                raise
+            finally:
+                self._stopping.set()
+                # Before the consumer closes, for it takes no commits any more once it does.
+                self._revoked(list(self.holdings))
+                self._ended = True
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended, or is about to, by a failure."""
+        return self._failure is not None
 
     def status(self) -> dict[str, Any]:
         """How it is, as plain data."""
@@ -203,6 +222,7 @@ class Worker:
             on_assigned=self._assigned,
             on_revoked=self._revoked,
             on_lost=self._lost,
+            on_commit_failed=self._commit_failed,
             max_poll_interval=self._max_poll_interval,
         )
         exit_.callback(self._consumer.close)  # calls _revoked: what is in hand is finished first
@@ -220,6 +240,11 @@ class Worker:
         self._breathe()
         if self._suspect:
             self._prove()
+        if self._fresh:
+            # From now on the group knows where it began, whether or not a record comes before it ends.
+            self._fresh = False
+            self._commit_or_warn()
+        self._look_for_topic()
         if messages:
             self._take_in(messages)
         if self.flight.full and not self.paused and not self.flight.await_room(_PAUSE_AFTER):
@@ -232,17 +257,43 @@ class Worker:
             self._consumer.resume(self.holdings)
             self.paused = False
 
+    def _look_for_topic(self) -> None:
+        """A topic that is deleted takes its partitions away without a word: say so, until it is there again."""
+        now = time.monotonic()
+        topic = self.delivery.topic.name
+        if now < self._look_at or any(place[0] == topic for place in self.holdings):
+            return
+        self._look_at = now + _LOOK_EVERY
+        with suppress(BrokerUnreachableError):
+            error = None if self._consumer.partitions_of(topic) else str(missing(topic))
+            if error is not None and error != self.error:
+                log.warning("%s: %s", self.delivery.name, error)
+            self.error = error
+
     def _take_in(self, messages: list[Message]) -> None:
         good = [message for message in messages if message.error() is None]
         if len(good) < len(messages):
             for message in messages:
                 if message.error() is not None:
                     self._on_error(message)
-        self.flight.take(len(good), sum(map(len, good)))
+        pieces = list(self._pieces(good))
+        for _, of_place in pieces:
+            self.flight.take(len(of_place), sum(map(len, of_place)))
         if self._rounds is not None:
-            self._rounds.take(good)
+            self._rounds.take(pieces)
         else:
-            self._start_round(good)
+            self._start_round(pieces)
+
+    def _pieces(self, messages: list[Message]) -> Iterator[Piece]:
+        """The records by partition, each bound to the assignment it was polled in."""
+        by_place: dict[Place, list[Message]] = {}
+        for message in messages:
+            by_place.setdefault((message.topic(), message.partition()), []).append(message)
+        for place, of_place in by_place.items():
+            progress = self.holdings.get(place)
+            if progress is not None:
+                progress.begin([message.offset() for message in of_place])
+                yield Piece(progress, of_place)
 
     def _on_error(self, message: Message) -> None:
         error = self._consumer.error_of(message)
@@ -251,13 +302,16 @@ class Worker:
         if isinstance(error, OffsetGoneError):
             self._go_on_after_gap(message.topic(), message.partition())
             return
+        if isinstance(error, DeliveryError):
+            raise error
         if self.error != str(error):
             log.warning("%s: %s", self.delivery.name, error)
         self.error = str(error)
 
     def _go_on_after_gap(self, topic: str, partition: int) -> None:
         """Retention took records before they were read: say how many, and go on with the oldest there is."""
-        progress = self.holdings.get((topic, partition))
+        place = (topic, partition)
+        progress = self.holdings.get(place)
         if progress is None:
             return
         if self.delivery.start == "error":
@@ -267,30 +321,47 @@ class Worker:
                 delivery=self.delivery.name,
                 topic=topic,
                 partition=partition,
-                offset=progress.position,
+                offset=progress.next,
             )
-        first, _ = self._consumer.bounds((topic, partition))
-        skipped = progress.skip_to(first)
-        self.counts.add("skipped", skipped)
-        log.error(
-            "%s: %d records of %s/%d are gone before they were read; going on at %d",
-            self.delivery.name,
-            skipped,
-            topic,
-            partition,
-            first,
-        )
-        self._consumer.seek((topic, partition), progress.position)
+        first, end = self._consumer.bounds(place)
+        if progress.next > end:
+            log.error(
+                "%s: %s/%d ends at %d, before the offset %d that was to be read: it was made anew; going on at %d",
+                self.delivery.name,
+                topic,
+                partition,
+                end,
+                progress.next,
+                first,
+            )
+            progress.let_go()
+            self._forget([place])
+            self.holdings.add(place, first, None)
+        else:
+            skipped = progress.skip_to(first)
+            self.counts.add("skipped", skipped)
+            log.error(
+                "%s: %d records of %s/%d are gone before they were read; going on at %d",
+                self.delivery.name,
+                skipped,
+                topic,
+                partition,
+                first,
+            )
+        self._consumer.seek(place, first)
 
     # partitions come and go
 
     def _assigned(self, places: list[Place]) -> Mapping[Place, int]:
         committed = self._consumer.committed(places)
         begins = {place: committed.get(place) for place in places}
-        fresh = [place for place, offset in begins.items() if offset is None]
-        known_group = bool(fresh) and bool(
-            self._consumer.committed(self._consumer.partitions_of(self.delivery.topic.name))
+        self._fresh = any(offset is None for offset in begins.values())
+        # A topic that was deleted and made again has no offsets, but a group that goes on.
+        known_group = self._known or (
+            self._fresh
+            and bool(self._consumer.committed(self._consumer.partitions_of(self.delivery.topic.name)))
         )
+        self._known = self._known or any(topic == self.delivery.topic.name for topic, _ in places)
         starts: dict[Place, int] = {}
         for place, offset in begins.items():
             starts[place] = offset if offset is not None else self._begin_of(place, known_group)
@@ -325,7 +396,7 @@ class Worker:
             progress.let_go()
         self._forget(places)
         until = time.monotonic() + _LET_GO_WITHIN
-        rounds = self._rounds
+        rounds = self._rounds if self._failure is None else None  # after a failure no round ends any more
         if rounds is not None and (self._transactions is not None or self._stopping.is_set()):
             # The open transaction holds results of these partitions: it ends before they go.
             self._hurrying = True
@@ -335,7 +406,11 @@ class Worker:
             if not self._breathing(lambda progress=progress: progress.await_idle(0.05), until):
                 log.warning("%s: a handler does not end; its record is delivered again", self.delivery.name)
         if self._transactions is None:
-            self._commit_or_warn(lambda act: act())
+            if self._once is not None:
+                # Whoever is next reads the marks when it begins: those on their way must be there.
+                marks = self._once.marks
+                self._breathing(lambda: marks.flush(0.05), until)
+            self._commit_or_warn()
         self._drop(places)
 
     def _lost(self, places: list[Place]) -> None:
@@ -350,7 +425,8 @@ class Worker:
 
     def _forget(self, places: list[Place]) -> None:
         if self._rounds is not None:
-            for message in self._rounds.forget(places):
+            gone = [progress for place in places if (progress := self.holdings.get(place)) is not None]
+            for message in self._rounds.forget(gone):
                 self.flight.give_back(1, len(message))
 
     def _drop(self, places: list[Place]) -> None:
@@ -373,6 +449,8 @@ class Worker:
 
     def _ask(self, act: Callable[[], T]) -> T:
         """Let the polling thread do something with the consumer, which a poll keeps from everybody else."""
+        if threading.get_ident() == self._poller:
+            return act()
         question = _Question(act)
         self._asked.put(question)
         while not question.answered.wait(0.1):
@@ -398,15 +476,17 @@ class Worker:
     def _prove(self) -> None:
         """A commit that the group takes proves that the partitions are ours."""
         try:
-            self.holdings.commit(self._consumer, anew=True)
-        except NotAMemberError as error:
-            log.warning("%s: %s", self.delivery.name, error)
-            for _, progress in self.holdings.items():
-                progress.let_go()
-        except RetriableError:
-            return  # no answer: neither proven nor disproven
+            self.holdings.commit_anew(self._consumer)
+        except (NotAMemberError, RetriableError):
+            # Either the group tells us soon what we have lost, or this passes; nobody acts on a record meanwhile.
+            return
         self._suspect = False
         self._lease.until = time.monotonic() + _LEASE
+
+    def _doubt(self) -> None:
+        """The group did not take us for a member: nothing is acted on until that is clear."""
+        self._suspect = True
+        self._lease.until = 0.0
 
     def _is_ours(self, progress: Progress) -> bool:
         """Whether a record of this partition may be acted on now; waits while that is in doubt."""
@@ -418,54 +498,53 @@ class Worker:
 
     # work
 
-    def _start_round(self, messages: list[Message]) -> None:
+    def _start_round(self, pieces: list[Piece]) -> None:
         if self._transactions is not None:
             self._transactions.begin()
             self._marked = []
-        self._lanes.submit(self._pieces(messages))
+        self._lanes.submit(self._in_lanes(pieces))
 
-    def _pieces(self, messages: list[Message]) -> Iterator[tuple[Hashable, Piece]]:
-        """The records in pieces, each with the lane that keeps it in order."""
-        by_place: dict[Place, list[Message]] = {}
-        for message in messages:
-            by_place.setdefault((message.topic(), message.partition()), []).append(message)
-        for place, of_place in by_place.items():
-            progress = self.holdings.get(place)
-            if progress is None:
-                self._give_up(of_place)
-                continue
-            progress.begin([message.offset() for message in of_place])
+    def _in_lanes(self, pieces: list[Piece]) -> Iterator[tuple[Hashable, Piece]]:
+        """The records in smaller pieces, each with the lane that keeps it in order."""
+        for progress, messages in pieces:
             if self._by_partition:
                 size = self._handling.at_once
-                for first in range(0, len(of_place), size):
-                    yield place, Piece(progress, of_place[first : first + size])
+                for first in range(0, len(messages), size):
+                    yield _place_of(messages), Piece(progress, messages[first : first + size])
             elif self.delivery.parallelism == 1:
-                yield 0, Piece(progress, of_place)
+                yield 0, Piece(progress, messages)
             else:
-                for message in of_place:
+                place = _place_of(messages)
+                for message in messages:
                     yield message.key() or (*place, message.offset()), Piece(progress, [message])
 
     def _work(self, piece: Piece) -> None:
         """Run a piece in a lane."""
         progress, messages = piece
-        if not progress.enter():
-            self._give_up(messages)
-            return
         try:
-            left = self._handling.run(progress, messages)
-            if left:
-                self._give_up(left)
+            if not progress.enter():
+                self._give_up(piece)
+                return
+            try:
+                left = self._handling.run(progress, messages)
+                if left:
+                    self._give_up(Piece(progress, left))
+            finally:
+                progress.leave()
         except BaseException as error:
             log.exception("%s: stopped by a failure of its own", self.delivery.name)
             self._failure = error
-        finally:
-            progress.leave()
 
-    def _give_up(self, messages: list[Message]) -> None:
+    def _give_up(self, piece: Piece) -> None:
         """Records that are not finished here."""
+        progress, messages = piece
         self.flight.give_back(len(messages), sum(map(len, messages)))
-        if self._rounds is not None:
-            self._rounds.drop(messages)
+        if self._rounds is None:
+            return
+        if progress.ours:
+            self._rounds.drop(piece)
+        else:
+            self._rounds.done(len(messages))
 
     def _finish(self, progress: Progress, messages: list[Message]) -> None:
         progress.finish(*[message.offset() for message in messages])
@@ -511,43 +590,52 @@ class Worker:
 
     # commits
 
-    def _end_round(self, messages: list[Message]) -> list[Message]:
+    def _end_round(self, pieces: list[Piece]) -> list[Piece]:
         """Commit a round; the records of it that are to be worked on again."""
         assert self._rounds is not None
-        again = [m for m in self._rounds.dropped if (m.topic(), m.partition()) in self.holdings]
-        if self._transactions is not None:
-            return self._end_transaction(self._transactions, messages, again)
-        self._flush_and_commit()
-        self.flight.take(len(again), sum(map(len, again)))
+        again = self._rounds.dropped
+        if self._transactions is None:
+            self._flush_and_commit()
+        elif not self._commit_transaction(self._transactions, pieces):
+            again = pieces
+            self._undo(pieces)
+        again = [piece for piece in again if piece.progress.ours]
+        for piece in again:
+            self.flight.take(len(piece.messages), sum(map(len, piece.messages)))
         return again
 
-    def _end_transaction(
-        self, transactions: TransactionalProducer, messages: list[Message], again: list[Message]
-    ) -> list[Message]:
-        places = {(m.topic(), m.partition()) for m in messages}
+    def _commit_transaction(self, transactions: TransactionalProducer, pieces: list[Piece]) -> bool:
+        """Commit the transaction of a round with its offsets; False if it was taken back."""
+        places = {_place_of(messages): progress for progress, messages in pieces}
         try:
-            if not transactions.is_open or any(place not in self.holdings for place in places):
-                raise RetriableError("a partition went in the middle of the transaction")
-            positions = self.holdings.positions()
+            if not transactions.is_open:
+                raise RetriableError("it was aborted under way")
+            if any(self.holdings.get(place) is not progress for place, progress in places.items()):
+                raise RetriableError("a partition went in the middle of it")
+            if any(progress.has_gap_before(messages[-1].offset()) for progress, messages in pieces):
+                # Its offset cannot tell of a result behind one that is missing.
+                raise RetriableError("a record in the middle of it was not finished")
             membership = self._ask(lambda: self._consumer.membership)
-            transactions.send_offsets({p: positions[p] for p in places}, membership)
+            transactions.send_offsets(
+                {place: progress.position for place, progress in places.items()}, membership
+            )
             transactions.commit()
-        except RetriableError as error:
-            log.info("%s: %s; the transaction is done again", self.delivery.name, error)
+        except (NotAMemberError, RetriableError) as error:
+            log.info("%s: the transaction is done again: %s", self.delivery.name, error)
+            if isinstance(error, NotAMemberError):
+                self._doubt()
             transactions.abort()
-            again = [m for m in messages if (m.topic(), m.partition()) in self.holdings]
-            self._undo(again)
-        self.flight.take(len(again), sum(map(len, again)))
-        return again
+            return False
+        for progress in places.values():
+            progress.committed = progress.position
+        return True
 
-    def _undo(self, messages: list[Message]) -> None:
-        first: dict[Place, int] = {}
-        for message in messages:
-            first.setdefault((message.topic(), message.partition()), message.offset())
-        for place, offset in first.items():
-            progress = self.holdings.get(place)
-            if progress is not None:
-                progress.rewind(offset)
+    def _undo(self, pieces: list[Piece]) -> None:
+        undone: dict[Progress, list[int]] = {}
+        for progress, messages in pieces:
+            undone.setdefault(progress, []).extend(message.offset() for message in messages)
+        for progress, offsets in undone.items():
+            progress.undo(offsets)
         if self._once is not None:
             for partition, mark in self._marked:
                 self._once.take_back(partition, mark)
@@ -557,11 +645,10 @@ class Worker:
         attempt = 0
         while True:
             try:
-                self._target.flush()
-                self._ask(lambda: self.holdings.commit(self._consumer))
+                self._commit()
                 return
             except NotAMemberError as error:
-                self._suspect = True
+                self._doubt()
                 log.warning("%s: %s", self.delivery.name, error)
                 return
             except GearshiftError as error:
@@ -573,15 +660,29 @@ class Worker:
 
     def _commit_often(self) -> None:
         while not self._stopping.wait(_COMMIT_EVERY):
-            self._commit_or_warn(self._ask)
+            self._commit_or_warn()
 
-    def _commit_or_warn(self, do: Callable[[Callable[[], None]], None]) -> None:
+    def _commit(self) -> None:
+        due = self.holdings.due()  # before the flush: what is written after it is not safe yet
+        self._target.flush()
+        self._ask(lambda: self.holdings.commit(self._consumer, due))
+
+    def _commit_failed(self, error: GearshiftError) -> None:
+        self.counts.add("failed_commits")
+        log.warning("%s: %s", self.delivery.name, error)
+        self.holdings.doubt()
+        if isinstance(error, NotAMemberError):
+            self._doubt()
+
+    def _commit_or_warn(self) -> None:
         try:
-            self._target.flush()
-            do(lambda: self.holdings.commit(self._consumer))
+            self._commit()
         except GearshiftError as error:
             # What was not committed now is committed with what comes next.
-            self.counts.add("failed_commits")
-            log.warning("%s: %s", self.delivery.name, error)
+            self._commit_failed(error)
         except Exception as error:
             self._failure = error
+
+
+def _place_of(messages: list[Message]) -> Place:
+    return messages[0].topic(), messages[0].partition()

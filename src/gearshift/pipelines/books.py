@@ -205,6 +205,6 @@ class Books:
     def _mirror(self) -> None:
         """Spark commits no offsets: a consumer group of the pipeline's name shows Kafka's own tools how far it is."""
         try:
-            self._engine.admin.commit_group(self._engine.query_name(self._pipeline), flat(self.ledger.ends))
+            self._engine.admin.mirror_group(self._engine.query_name(self._pipeline), flat(self.ledger.ends))
         except GearshiftError as error:
             log.warning("%s: offsets not mirrored: %s", self._pipeline.name, error)

@@ -129,6 +129,7 @@ class OwnProcess:
                 force()
                 seconds = 5.0
         self._process.wait()
+        self.stop()
         self._reader.join(5)
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # pyright: 
 
 from gearshift.errors import BrokerUnreachableError, GearshiftError, TopicError
 from gearshift.topics.client import ANSWER_WITHIN, LARGEST_RECORD, Client, kafka_error, millis, missing
-from gearshift.topics.groups import GroupOffsets, Offsets
+from gearshift.topics.groups import MIRROR, GroupOffsets, Offsets
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -193,9 +193,14 @@ class Admin:
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
     def commit_group(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Set the offsets of a consumer group that has no members, so that Kafka's tools show its lag."""
+        """Set the offsets of a consumer group that has no members."""
         if offsets:
             self._group(group_id).commit(offsets)
+
+    def mirror_group(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Show where a pipeline is as the offsets of a group, so that Kafka's tools show its lag."""
+        if offsets:
+            self._group(group_id).commit(offsets, said=MIRROR)
 
     def group_offsets(self, group_id: str, names: Iterable[str]) -> Offsets:
         """The committed offsets of a consumer group on these topics; empty if it has none."""

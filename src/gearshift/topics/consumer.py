@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,11 @@ class GroupConsumer:
 
     `on_assigned` is told of new partitions and says where each begins; `on_revoked` is told before partitions
     go to another member, `on_lost` after they went. All three are called from within `poll`.
+
+    confluent-kafka aborts the process if one of its callbacks comes after a blocking call made by an earlier one
+    within the same poll. So there are two clients: what is looked up within a callback is asked of the second,
+    and a commit within a callback does not wait; it is answered before the partitions go, and
+    `on_commit_failed` is told if it was not taken.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class GroupConsumer:
         on_assigned: Callable[[list[Place]], Mapping[Place, int]],
         on_revoked: Callable[[list[Place]], None],
         on_lost: Callable[[list[Place]], None],
+        on_commit_failed: Callable[[GearshiftError], None],
         max_poll_interval: timedelta = timedelta(minutes=5),
     ) -> None:
         self.group_id = group_id
@@ -66,8 +73,11 @@ class GroupConsumer:
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost
+        self._on_commit_failed = on_commit_failed
+        self._within_callback = False
         self._max_poll_interval = max_poll_interval
         self._moved: dict[Place, int | None] = {}
+        self._lookups: Any = Client(connection, group_id=group_id, enable_auto_commit=False).open(Consumer)
         self._open("consumer")
 
     def poll(self, timeout: timedelta, limit: int = _CHUNK) -> list[Message]:
@@ -87,7 +97,7 @@ class GroupConsumer:
         A partition that came is read from its beginning again.
         """
         kept = [each for each in messages if (each.topic(), each.partition()) not in self._moved]
-        dropped = {(each.topic(), each.partition()) for each in messages if each.error() is None}
+        dropped = {(each.topic(), each.partition()) for each in messages}  # errors too: they come again
         for place, start in self._moved.items():
             if start is not None and place in dropped:
                 self.seek(place, start)
@@ -98,8 +108,7 @@ class GroupConsumer:
         error: KafkaError = message.error()
         topic, partition = message.topic(), message.partition()
         code = error.code()
-        if code == KafkaError.UNSUPPORTED_VERSION:
-            self._fall_back()
+        if code == KafkaError._FATAL and "ConsumerGroupHeartbeat" in error.str() and self._fall_back():
             return None
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             return OffsetGoneError(
@@ -107,7 +116,7 @@ class GroupConsumer:
             )
         if code in _GONE:
             return self._client.translated(KafkaException(error), topic=topic)
-        if error.fatal():
+        if error.fatal() or code == KafkaError._FATAL:
             return DeliveryError(error.str(), hint="the consumer starts again", topic=topic)
         refused = self._client.translated(KafkaException(error), topic=topic)
         if isinstance(refused, BrokerUnreachableError) or error.retriable():
@@ -138,27 +147,41 @@ class GroupConsumer:
             return
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         try:
+            if self._within_callback:
+                self._consumer.commit(offsets=places, asynchronous=True)
+                return
             done = self._consumer.commit(offsets=places, asynchronous=False) or ()
         except KafkaException as raised:
-            error = kafka_error(raised)
-            self._refuse(error, str(raised))
+            refused = self._refused(kafka_error(raised), str(raised))
+            if refused is not None:
+                raise refused from None
             return
         for place in done:
-            if place.error is not None:
-                self._refuse(place.error, place.error.str())
+            refused = self._refused(place.error, str(place.error)) if place.error is not None else None
+            if refused is not None:
+                raise refused
 
-    def _refuse(self, error: KafkaError | None, words: str) -> None:
+    def _committed_later(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        """What became of a commit within a callback."""
+        errors = [error, *(place.error for place in places)]
+        for each in errors:
+            refused = self._refused(each, str(each)) if each is not None else None
+            if refused is not None:
+                self._on_commit_failed(refused)
+                return
+
+    def _refused(self, error: KafkaError | None, words: str) -> GearshiftError | None:
         if error is not None and error.code() in _NO_MEMBER:
-            raise NotAMemberError(f"group {self.group_id} went on without this consumer: {words}")
+            return NotAMemberError(f"group {self.group_id} went on without this consumer: {words}")
         if error is not None and error.code() in _GONE:
-            return  # a topic that was deleted has no offsets to keep
-        raise RetriableError(f"group {self.group_id} could not commit: {words}", hint="is a broker down?")
+            return None  # a topic that was deleted has no offsets to keep
+        return RetriableError(f"group {self.group_id} could not commit: {words}", hint="is a broker down?")
 
     def committed(self, places: Iterable[Place]) -> dict[Place, int]:
         """The group's committed offsets of those of these partitions that have one."""
         wanted = [TopicPartition(*place) for place in places]
         try:
-            found: list[Any] = self._consumer.committed(wanted, timeout=_ANSWER_WITHIN) if wanted else []
+            found: list[Any] = self._lookups.committed(wanted, timeout=_ANSWER_WITHIN) if wanted else []
         except KafkaException as raised:
             raise self._client.translated(raised) from None
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
@@ -166,7 +189,9 @@ class GroupConsumer:
     def bounds(self, place: Place) -> tuple[int, int]:
         """The first offset of a partition and the one its next record will have."""
         try:
-            found = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=_ANSWER_WITHIN)
+            if place not in self.partitions_of(place[0]):  # which also lets the client learn of a new one
+                raise self._client.translated(KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION)))
+            found = self._lookups.get_watermark_offsets(TopicPartition(*place), timeout=_ANSWER_WITHIN)
         except KafkaException as raised:
             raise self._client.translated(raised, topic=place[0], partition=place[1]) from None
         if found is None:
@@ -176,7 +201,7 @@ class GroupConsumer:
     def partitions_of(self, topic: str) -> list[Place]:
         """All partitions of a topic; none if it does not exist."""
         try:
-            known = self._consumer.list_topics(topic, timeout=_ANSWER_WITHIN).topics.get(topic)
+            known = self._lookups.list_topics(topic, timeout=_ANSWER_WITHIN).topics.get(topic)
         except KafkaException as raised:
             raise self._client.translated(raised, topic=topic) from None
         return [(topic, partition) for partition in sorted(known.partitions)] if known else []
@@ -189,6 +214,7 @@ class GroupConsumer:
     def close(self) -> None:
         """Leave the group; `on_revoked` is called for what is held."""
         self._consumer.close()
+        self._lookups.close()
 
     def _open(self, protocol: str) -> None:
         self.protocol = protocol
@@ -211,31 +237,44 @@ class GroupConsumer:
             max_poll_interval_ms=round(self._max_poll_interval / timedelta(milliseconds=1)),
             **classic,
         )
+        self._client.properties["on_commit"] = self._committed_later
         self._consumer: Any = self._client.open(Consumer)
         self._consumer.subscribe(
             self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
-    def _fall_back(self) -> None:
+    def _fall_back(self) -> bool:
+        """Join by the classic protocol, unless we did."""
         if self.protocol == "classic":
-            return
+            return False
         _log.info("%s: the brokers are older than KIP-848; using the classic group protocol", self.group_id)
         self._consumer.close()
         self._open("classic")
+        return True
 
     def _assigned(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
         places = [(place.topic, place.partition) for place in partitions]
-        begins = self._on_assigned(places)
-        self._moved.update(begins)
+        with self._in_callback():
+            begins: Mapping[Place, int] = self._on_assigned(places) if places else {}
         self._moved.update(begins)
         self._consumer.incremental_assign([TopicPartition(*place, begins[place]) for place in places])
 
     def _revoked(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
         places = [(place.topic, place.partition) for place in partitions]
         self._moved.update(dict.fromkeys(places))
-        self._on_revoked(places)
+        with self._in_callback():
+            self._on_revoked(places)
 
     def _lost(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
         places = [(place.topic, place.partition) for place in partitions]
         self._moved.update(dict.fromkeys(places))
-        self._on_lost(places)
+        with self._in_callback():
+            self._on_lost(places)
+
+    @contextmanager
+    def _in_callback(self) -> Generator[None]:
+        self._within_callback = True
+        try:
+            yield
+        finally:
+            self._within_callback = False

@@ -14,6 +14,8 @@ from gearshift.topics.client import Client
 if TYPE_CHECKING:
     from gearshift.connection import Connection
 
+MIRROR = "gearshift mirror"
+"""Said with each offset of a pipeline's group: Spark reads by its own checkpoint, and this only shows where it is."""
 Offsets = dict[tuple[str, int], int]
 # The first group of a new cluster waits until its brokers have made the topic that keeps the offsets.
 COORDINATOR_WITHIN = timedelta(seconds=10)
@@ -31,6 +33,8 @@ class GroupOffsets:
         self, connection: Connection, group_id: str, *, answer_within: timedelta = COORDINATOR_WITHIN
     ) -> None:
         self.group_id = group_id
+        self.mirrors = False
+        """Whether the offsets last read only show where a pipeline is."""
         self._seconds = answer_within.total_seconds()
         wait = round(answer_within / timedelta(milliseconds=1))
         self._client = Client(
@@ -45,9 +49,11 @@ class GroupOffsets:
         )
         self._consumer = self._client.open(Consumer)
 
-    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Set these offsets; TopicError if the group has members of its own."""
-        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    def commit(self, offsets: Mapping[tuple[str, int], int], *, said: str | None = None) -> None:
+        """Set these offsets, with a word that is kept beside them; TopicError if the group has members of its own."""
+        places = [
+            TopicPartition(topic, partition, offset, said or "") for (topic, partition), offset in offsets.items()
+        ]
         try:
             done = self._consumer.commit(offsets=places, asynchronous=False)
         except KafkaException as raised:
@@ -71,6 +77,7 @@ class GroupOffsets:
             found = self._consumer.committed(wanted, timeout=self._seconds)
         except KafkaException as raised:
             raise self._client.translated(raised) from None
+        self.mirrors = any(place.metadata == MIRROR for place in found)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
     def close(self) -> None:

@@ -77,6 +77,10 @@ class Marks:
                 if self._closing.wait(1.0):
                     return
 
+    def flush(self, seconds: float) -> bool:
+        """Wait until every mark so far is safe; False if some are not after this time."""
+        return not self._producer.flush(seconds)
+
     def close(self) -> None:
         """Wait a while for the marks under way; those that do not arrive are not acted on."""
         self._producer.flush(5.0)

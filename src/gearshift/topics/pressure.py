@@ -164,7 +164,8 @@ class Pressure:
                 continue
             if now - self._elsewhere.get((group.group_id, topic), _NEVER) < _ASK_AGAIN_AFTER:
                 continue
-            if self._committed(group.group_id, places):
+            # A pipeline is behind by design until its next batch or checkpoint: nobody should wait for that.
+            if self._committed(group.group_id, places) and not self._offsets[group.group_id].mirrors:
                 readers.add(group.group_id)
             else:
                 self._elsewhere[group.group_id, topic] = now

@@ -89,7 +89,7 @@ def _stretch(
     try:
         consumer.assign(places)
         while remaining:
-            messages = consumer.consume(_CHUNK, 0.2)
+            messages = _poll(consumer, 0.2)
             if messages:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > _STALLED_AFTER.total_seconds():
@@ -137,9 +137,7 @@ class Tail:
     def poll(self, timeout: timedelta) -> list[ConsumedRecord]:
         """The records that came, at most after this time."""
         records: list[ConsumedRecord] = []
-        first = self._consumer.poll(timeout.total_seconds())
-        messages = [] if first is None else [first, *self._consumer.consume(_CHUNK, 0)]
-        for message in messages:
+        for message in _poll(self._consumer, timeout.total_seconds()):
             error = message.error()
             if error is None:
                 records.append(_record(message))
@@ -177,6 +175,12 @@ def _consumer(connection: Connection) -> tuple[Client, Consumer]:
         fetch_error_backoff_ms=50,
     )
     return client, client.open(Consumer)
+
+
+def _poll(consumer: Consumer, seconds: float) -> list[Any]:
+    """The records that are there; `consume` alone would wait until it has all it was asked for."""
+    first = consumer.poll(seconds)
+    return [] if first is None else [first, *consumer.consume(_CHUNK, 0)]
 
 
 def _refuse(client: Client, error: KafkaError, topic: str, partition: int | None) -> None:

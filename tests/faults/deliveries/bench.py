@@ -60,7 +60,9 @@ class Member:
         told = self._said.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2]
         return json.loads(told) if told else {}
 
-    def await_status(self, check: Callable[[dict[str, Any]], object], within: float = _WITHIN) -> dict[str, Any]:
+    def await_status(
+        self, check: Callable[[dict[str, Any]], object], within: float = _WITHIN
+    ) -> dict[str, Any]:
         """The first status that fits."""
 
         def found() -> dict[str, Any] | None:
@@ -189,7 +191,9 @@ class Bench:
             with Admin(self.connection) as admin:
                 ends = admin.end_offsets([self.name])
                 done = admin.group_offsets(self.name, [self.name])
-            return {place: end - done.get(place, 0) for place, end in ends.items() if done.get(place, 0) < end}
+            return {
+                place: end - done.get(place, 0) for place, end in ends.items() if done.get(place, 0) < end
+            }
 
         last: list[Any] = []
 

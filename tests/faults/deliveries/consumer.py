@@ -34,7 +34,9 @@ class CommitsFirst(Worker):
 
 def main(plan: Plan) -> int:
     """Deliver until SIGTERM, or until the fault."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(threadName)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(process)d %(threadName)s %(levelname)s %(message)s"
+    )
     fault = Fault(plan)
     _watch_commits(plan, fault)
     worker = (CommitsFirst if plan.commits_first else Worker)(
@@ -59,12 +61,13 @@ def main(plan: Plan) -> int:
 def _watch_commits(plan: Plan, fault: Fault) -> None:
     """Die or fail where offsets are committed, as the plan says."""
     commit, commit_transaction = GroupConsumer.commit, TransactionalProducer.commit
-    fails_until = time.monotonic() + plan.failing_commits if plan.failing_commits else 0.0
+    began: list[float] = []
 
     def committing(consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int]) -> None:
         if any(offset > 0 for offset in offsets.values()):
             fault.reached("commit")
-            if time.monotonic() < fails_until:
+            began.append(time.monotonic())
+            if time.monotonic() < began[0] + plan.failing_commits:
                 raise RetriableError("no commit is taken")
         commit(consumer, offsets)
 

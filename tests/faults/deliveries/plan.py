@@ -14,7 +14,6 @@ from typing import Any
 import gearshift as gs
 from gearshift.connection import Connection
 from gearshift.destinations import Postgres, Webhook
-from gearshift.errors import RetriableError
 
 
 @dataclass
@@ -54,8 +53,6 @@ class Plan:
     """How long the first call of the process takes."""
     poison: int = 0
     """Every so many-th record of a key makes the handler raise."""
-    refuse: int = 0
-    """So many of the process's first calls raise an error that passes."""
     die_in: str = ""
     """`handler`, when it has done its work; `commit`, when it is about to happen; or `transaction`, likewise."""
     die_at: int = 0
@@ -116,14 +113,15 @@ def declare(plan: Plan, fault: Fault) -> Declared:
     file = os.open(plan.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     began = {"calls": 0}
 
+    def refuse(record: gs.Record[Numbered]) -> None:
+        value = record.value
+        if plan.poison and value.n % plan.poison == plan.poison - 1:
+            raise ValueError(f"{value.key}/{value.n} is poison")
+
     def handle(record: gs.Record[Numbered]) -> Any:
         began["calls"] += 1
         call = began["calls"]
         value = record.value
-        if call <= plan.refuse:
-            raise RetriableError("not now")
-        if plan.poison and value.n % plan.poison == plan.poison - 1:
-            raise ValueError(f"{value.key}/{value.n} is poison")
         if plan.sleep_once and call == 1:
             time.sleep(plan.sleep_once)
         if plan.sleep:
@@ -148,11 +146,14 @@ def declare(plan: Plan, fault: Fault) -> Declared:
 
         @app.delivery(topic, **options)
         def deliver(record: gs.Record[Numbered]) -> Any:
+            refuse(record)
             return handle(record)
     else:
 
         @app.delivery(topic, **options)
         def deliver(records: list[gs.Record[Numbered]]) -> Any:
+            for record in records:  # all or nothing, as a handler of lists should be
+                refuse(record)
             return [handle(record) for record in records]
 
     return Declared(app=app, topic=topic, copies=copies, delivery=app.graph.deliveries["deliver"])

@@ -29,7 +29,9 @@ def opened(run: Callable[[Any], None], threads: int) -> Iterator[Lanes[Any]]:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=40), max_size=5), st.integers(1, 6))
-def test_items_of_a_lane_run_one_after_the_other_in_their_order(chunks: list[list[int]], threads: int) -> None:
+def test_items_of_a_lane_run_one_after_the_other_in_their_order(
+    chunks: list[list[int]], threads: int
+) -> None:
     ran: dict[int, list[int]] = defaultdict(list)
     running: set[int] = set()
     together: list[int] = []

@@ -91,9 +91,8 @@ def test_what_is_undone_is_finished_again() -> None:
     progress = Progress(0)
     progress.begin(range(5))
     progress.finish(0, 1, 3)
-    progress.rewind(1)
+    progress.undo([1, 2, 3, 4])
     assert progress.position == 1
-    progress.begin(range(1, 5))
     progress.finish(4, 3, 2, 1)
     assert progress.position == 5
     assert progress.unfinished == 0

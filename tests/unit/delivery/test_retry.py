@@ -15,7 +15,7 @@ from gearshift.errors import BrokerUnreachableError, EncodeError, PermanentError
 SECOND = timedelta(seconds=1)
 
 
-class Own(ValueError):
+class OwnError(ValueError):
     """A user's own error, which says of itself that it passes."""
 
     retriable = True
@@ -30,7 +30,7 @@ class Own(ValueError):
         RuntimeError("busy"),
         RetriableError("later"),
         BrokerUnreachableError("nobody"),
-        Own(),
+        OwnError(),
     ],
 )
 def test_what_may_pass_is_tried_again(error: Exception) -> None:

@@ -1,0 +1,409 @@
+"""Deliveries on a real broker, through their own consumers and through the runner."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gearshift as gs
+from gearshift import stack as local
+from gearshift.connection import Connection
+from gearshift.delivery.worker import Worker
+from gearshift.errors import DeliveryError
+from gearshift.runner.deliveries import Deliveries
+from gearshift.runner.loading import load_app
+from gearshift.runner.metrics import render
+from gearshift.schemas import Decoder, Registry
+from gearshift.settings import Settings, load
+from gearshift.stack.processes import Pid
+from gearshift.topics import Admin, Producer, read
+from gearshift.topics.settling import replay
+from tests.command import Command
+from tests.support import eventually
+
+WITHIN = timedelta(seconds=60)
+
+
+@dataclass
+class Event:
+    key: str
+    n: int
+
+
+@dataclass
+class World:
+    """An app with one topic, its producer, and what its handlers saw."""
+
+    app: gs.App
+    events: gs.Topic
+    connection: Connection
+
+    def send(self, numbers: range, keys: int = 5) -> None:
+        with Producer(self.connection) as producer:
+            for n in numbers:
+                producer.send(self.events, self.events.value(f"k{n % keys}", n))
+
+    @contextmanager
+    def running(self, *names: str, **options: Any) -> Iterator[list[Worker]]:
+        """Consumers of these deliveries, one each; they end in order."""
+        workers = [
+            Worker(self.app.graph.deliveries[name], self.app.name, self.connection, **options)
+            for name in names
+        ]
+        failures: list[BaseException] = []
+
+        def run(worker: Worker) -> None:
+            try:
+                worker.run()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=run, args=(worker,)) for worker in workers]
+        for thread in threads:
+            thread.start()
+        try:
+            yield workers
+        finally:
+            for worker in workers:
+                worker.stop()
+            for thread in threads:
+                thread.join(60)
+                assert not thread.is_alive()
+        if failures:
+            raise failures[0]
+
+
+@pytest.fixture
+def world(connection: Connection, unique: str) -> World:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key", partitions=3)
+    _create(connection, events)
+    return World(app, events, connection)
+
+
+def _create(connection: Connection, *topics: gs.Topic) -> None:
+    with Admin(connection) as admin, Registry(connection) as registry:
+        admin.ensure(topics)
+        for topic in topics:
+            registry.register(topic)
+
+
+def _committed(world: World, group_id: str) -> int:
+    with Admin(world.connection) as admin:
+        return sum(admin.group_offsets(group_id, [world.events.name]).values())
+
+
+def _in_order(seen: list[tuple[str, int]]) -> bool:
+    last: dict[str, int] = {}
+    for key, n in seen:
+        if n <= last.get(key, -1):
+            return False
+        last[key] = n
+    return True
+
+
+def _numbers(world: World, topic: gs.Topic) -> list[int]:
+    with Registry(world.connection) as registry:
+        decode = Decoder(topic, registry)
+        return [decode(record.value).n for record in read(world.connection, topic.name)]
+
+
+@pytest.mark.parametrize("commit", ["sync", "async"])
+def test_every_record_reaches_plain_list_and_async_handlers_in_order(world: World, commit: str) -> None:
+    seen: dict[str, list[tuple[str, int]]] = {"one": [], "many": [], "later": []}
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-1", commit=commit)
+    def one(record: gs.Record[Event]) -> None:
+        seen["one"].append((record.value.key, record.value.n))
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-2", commit=commit, batch=7)
+    def many(records: list[gs.Record[Event]]) -> None:
+        assert 0 < len(records) <= 7
+        assert len({record.partition for record in records}) == 1
+        seen["many"].extend((record.value.key, record.value.n) for record in records)
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-3", commit=commit, parallelism=4)
+    async def later(record: gs.Record[Event]) -> None:
+        seen["later"].append((record.value.key, record.value.n))
+
+    world.send(range(200))
+    with world.running("one", "many", "later"):
+        eventually(lambda: all(len(got) == 200 for got in seen.values()), within=WITHIN)
+    assert all(_in_order(got) for got in seen.values())
+    assert all(_committed(world, f"{world.app.name}-{number}") == 200 for number in (1, 2, 3))
+    assert all(sorted(n for _, n in got) == list(range(200)) for got in seen.values())
+
+
+def test_two_consumers_share_a_group_and_a_stopped_one_leaves_nothing_undone(world: World) -> None:
+    seen: list[int] = []
+
+    @world.app.delivery(world.events)
+    def one(record: gs.Record[Event]) -> None:
+        seen.append(record.value.n)
+
+    with world.running("one") as [first]:
+        eventually(lambda: len(first.holdings.items()) == 3, within=WITHIN)
+        with world.running("one") as [second]:
+            eventually(lambda: first.holdings.items() and second.holdings.items(), within=WITHIN)
+            assert not set(first.holdings) & set(second.holdings)
+            world.send(range(300))
+            eventually(lambda: len(seen) >= 300, within=WITHIN)
+            assert first.counts.delivered
+            assert second.counts.delivered
+        eventually(lambda: len(first.holdings.items()) == 3, within=WITHIN)
+        world.send(range(300, 400))
+        eventually(lambda: len(seen) >= 400, within=WITHIN)
+    assert sorted(seen) == list(range(400))
+
+
+def test_a_transaction_brings_results_and_offsets_together(world: World, unique: str) -> None:
+    doubled = world.app.topic(f"{unique}-doubled", value=Event, key="key", partitions=3)
+    _create(world.connection, doubled)
+
+    @world.app.delivery(world.events, to=doubled)
+    def double(record: gs.Record[Event]) -> list[Event] | None:
+        if record.value.n == 13:
+            raise ValueError("unlucky")
+        return [Event(record.value.key, record.value.n * 2)] if record.value.n % 2 else None
+
+    world.send(range(100))
+    with world.running("double") as [worker]:
+        eventually(lambda: worker.counts.delivered == 99, within=WITHIN)
+    with Admin(world.connection) as admin:
+        admin.await_stable([doubled.name, world.events.dead_letters])
+    assert sorted(_numbers(world, doubled)) == [2 * n for n in range(100) if n % 2 and n != 13]
+    [letter] = read(world.connection, world.events.dead_letters)
+    assert letter.header("__connect.errors.exception.class.name") == b"builtins.ValueError"
+    assert b"unlucky" in (letter.header("__connect.errors.exception.stacktrace") or b"")
+
+
+def test_a_failure_that_passes_is_tried_again_and_one_that_does_not_is_set_aside(world: World) -> None:
+    failures = {3: 2, 4: 99}
+    seen: list[int] = []
+
+    @world.app.delivery(world.events, retry=gs.Retry(within=timedelta(seconds=1)))
+    def one(record: gs.Record[Event]) -> None:
+        if failures.get(record.value.n, 0) > 0:
+            failures[record.value.n] -= 1
+            raise ConnectionError("away")
+        seen.append(record.value.n)
+
+    world.send(range(10))
+    with world.running("one") as [worker]:
+        eventually(lambda: worker.counts.delivered == 9 and worker.counts.dead_letters == 1, within=WITHIN)
+    assert sorted(seen) == [n for n in range(10) if n != 4]
+    assert worker.counts.retries > 2
+
+
+def test_a_dead_letter_goes_back_to_the_delivery_that_failed_and_to_no_other(world: World) -> None:
+    healed = threading.Event()
+    seen: dict[str, list[int]] = {"failing": [], "fine": []}
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-failing")
+    def failing(record: gs.Record[Event]) -> None:
+        if record.value.n % 10 == 0 and not healed.is_set():
+            raise ValueError("not yet")
+        seen["failing"].append(record.value.n)
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-fine")
+    def fine(record: gs.Record[Event]) -> None:
+        seen["fine"].append(record.value.n)
+
+    world.send(range(50))
+    with world.running("failing", "fine") as [first, second]:
+        eventually(lambda: first.counts.dead_letters == 5 and len(seen["fine"]) == 50, within=WITHIN)
+        healed.set()
+        replayed = [replay(world.connection, world.events.name).letters for _ in range(2)]
+        assert replayed == [5, 0]
+        eventually(lambda: len(seen["failing"]) == 50, within=WITHIN)
+        eventually(lambda: second.flight.records == 0, within=WITHIN)
+    assert Counter(seen["failing"]) == Counter(range(50))
+    assert Counter(seen["fine"]) == Counter(range(50))
+
+
+def test_a_group_without_offsets_starts_where_it_says(world: World) -> None:
+    seen: list[int] = []
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-late", start="latest")
+    def late(record: gs.Record[Event]) -> None:
+        seen.append(record.value.n)
+
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-strict", start="error")
+    def strict(record: gs.Record[Event]) -> None: ...
+
+    world.send(range(10))
+    with world.running("late") as [worker]:
+        eventually(lambda: len(worker.holdings.items()) == 3, within=WITHIN)
+        world.send(range(10, 20))
+        eventually(lambda: len(seen) >= 10, within=WITHIN)
+    assert sorted(seen) == list(range(10, 20))
+    with pytest.raises(DeliveryError, match="has not committed an offset"), world.running("strict") as [it]:
+        eventually(lambda: it.failed, within=WITHIN)
+
+
+def test_an_older_broker_gets_the_classic_protocol(
+    tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gearshift.stack import kafka
+
+    properties = kafka.Kafka._properties  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(
+        kafka.Kafka,
+        "_properties",
+        lambda *args: properties(*args) + "group.coordinator.rebalance.protocols=classic\n",
+    )
+    seen: list[int] = []
+    with local.up(load({"home": tmp_path / "classic"}, environ={})) as stack:
+        app = gs.App(unique)
+        events = app.topic("events", value=Event, key="key", partitions=3)
+        _create(stack.connection, events)
+        world = World(app, events, stack.connection)
+
+        @app.delivery(events, commit="async")
+        def one(record: gs.Record[Event]) -> None:
+            seen.append(record.value.n)
+
+        world.send(range(50))
+        with world.running("one") as [first]:
+            eventually(lambda: len(seen) == 50, within=WITHIN)
+            with world.running("one") as [second]:
+                eventually(lambda: first.holdings.items() and second.holdings.items(), within=WITHIN)
+                world.send(range(50, 100))
+                eventually(lambda: len(seen) >= 100, within=WITHIN)
+    assert sorted(seen) == list(range(100))
+
+
+APP = """
+from dataclasses import dataclass
+import os
+import time
+
+import gearshift as gs
+
+
+@dataclass
+class Event:
+    key: str
+    n: int
+
+
+app = gs.App("{name}")
+events = app.topic("{name}-events", value=Event, key="key", partitions=3)
+
+
+@app.delivery(events, group_id="{name}-writer", commit="async", scale=(1, 3))
+def write(record: gs.Record[Event]) -> None:
+    with open("{out}", "a") as out:
+        out.write(f"{{os.getpid()}},{{record.value.n}}\\n")
+    time.sleep(0.02)
+"""
+
+
+def test_processes_are_added_by_lag_and_one_that_is_killed_is_replaced(
+    settings: Settings, connection: Connection, unique: str, tmp_path: Path
+) -> None:
+    out, file = tmp_path / "out.csv", tmp_path / "app.py"
+    file.write_text(APP.format(name=unique, out=out), encoding="utf-8")
+    app = load_app(file)
+    world = World(app, app.graph.topics[f"{unique}-events"], connection)
+    _create(connection, world.events)
+    world.send(range(3000), keys=50)
+
+    def lines() -> list[list[str]]:
+        return [line.split(",") for line in out.read_text().splitlines()] if out.exists() else []
+
+    said: list[str] = []
+    with Deliveries(app, settings, file=file, said=said.append) as running:
+        crew = running.crews["write"]
+        eventually(lambda: len(lines()) > 20, within=WITHIN)
+        [pid] = crew.status()["pids"]
+        known = Pid.of(pid)
+        assert known is not None
+        eventually(lambda: crew.status()["consumers"] >= 2, within=timedelta(seconds=90))
+        import os
+        import signal
+
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: crew.status()["restarts"] == 1, within=WITHIN)
+        eventually(
+            lambda: {n for _, n in lines()} == {str(n) for n in range(3000)}, within=timedelta(minutes=4)
+        )
+        eventually(lambda: sum(crew.status()["lag"].values()) == 0, within=WITHIN)
+        assert "kafka_consumergroup_lag" in render(running.status())
+        assert f'consumergroup="{unique}-writer"' in render(running.status())
+        pids = [Pid.of(each) for each in crew.status()["pids"]]
+    assert not any(each and each.alive for each in pids)
+    again = len(lines()) - 3000
+    assert again <= 600  # what the killed one had done since its last commit, half a second before
+    assert len({pid for pid, _ in lines()}) >= 3
+
+
+def test_a_runner_shows_its_deliveries_and_serves_their_metrics(
+    connection: Connection, unique: str, tmp_path: Path
+) -> None:
+    out, file = tmp_path / "out.csv", tmp_path / "app.py"
+    file.write_text(APP.format(name=unique, out=out), encoding="utf-8")
+    command = Command(connection, tmp_path)
+    process = command.start("run", str(file))
+    try:
+        runner = eventually(lambda: command.data("status")["runner"], within=timedelta(seconds=90), every=0.5)
+        app = load_app(file)
+        World(app, app.graph.topics[f"{unique}-events"], connection).send(range(50))
+
+        def delivered() -> bool:
+            [entry] = command.data("status")["runner"]["deliveries"]
+            return entry["delivered"] == 50 and sum(entry["lag"].values()) == 0
+
+        eventually(delivered, within=WITHIN, every=0.5)
+        assert "write" in command("status").stdout
+        with urllib.request.urlopen(runner["metrics"], timeout=10) as answer:
+            text = answer.read().decode()
+        assert (
+            f'gearshift_delivery_records_total{{app="{unique}"' in text
+            or "gearshift_delivery_records" in text
+        )
+        assert json.dumps(50)[:2] in text
+    finally:
+        process.terminate()
+        said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, said + errors
+    assert "Traceback" not in errors
+
+
+def test_bad_use_fails_at_check_with_its_line(connection: Connection, tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    text = APP.format(name="bad", out="x").replace("scale=(1, 3)", 'once_by=("key", "when")')
+    file.write_text(text, encoding="utf-8")
+    said = Command(connection, tmp_path).refusal("check", str(file), code=2)
+    line = next(n for n, words in enumerate(text.splitlines(), 1) if words.startswith("@app.delivery"))
+    assert "once_by='when'" in said
+    assert f"app.py:{line}" in said
+
+
+def test_only_the_deliveries_run_without_spark(connection: Connection, unique: str, tmp_path: Path) -> None:
+    out, file = tmp_path / "out.csv", tmp_path / "app.py"
+    file.write_text(APP.format(name=unique, out=out), encoding="utf-8")
+    command = Command(connection, tmp_path)
+    process = command.start("run", str(file), "--deliveries-only")
+    try:
+        app = load_app(file)
+        world = World(app, app.graph.topics[f"{unique}-events"], connection)
+        _create(connection, world.events)
+        world.send(range(20))
+        eventually(lambda: out.exists() and len(out.read_text().splitlines()) == 20, within=WITHIN)
+        assert not (tmp_path / ".gearshift" / "logs" / "spark.log").exists()
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
