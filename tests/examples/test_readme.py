@@ -6,8 +6,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import gearshift as gs
 from gearshift.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +46,27 @@ def test_the_settings_of_the_readme_are_settings(tmp_path: Path) -> None:
 
 
 def test_every_verb_of_the_readme_exists() -> None:
-    verbs = set(re.findall(r"`?gearshift (run|check|shift|status|ledger|up|down|doctor)\b", README))
-    assert verbs == {"run", "check", "shift", "status", "ledger", "up", "doctor"}
+    verbs = set(
+        re.findall(r"`?gearshift (run|check|shift|status|ledger|up|down|doctor|group|dlq|topic)\b", README)
+    )
+    assert verbs == {"run", "check", "shift", "status", "ledger", "up", "doctor", "group", "dlq", "topic"}
     for verb in (*verbs, "down"):
         done = subprocess.run(
             [GEARSHIFT, verb, "--help"], capture_output=True, text=True, timeout=30, check=False
         )
         assert done.returncode == 0, verb
+
+
+def test_the_delivery_of_the_readme_is_one(tmp_path: Path) -> None:
+    pipeline, delivery = (
+        next(text for text in blocks("python") if word in text) for word in ("gs.App(", "@app.delivery(")
+    )
+    told: dict[str, Any] = {"phone_of": lambda meter_id: f"+316{meter_id}"}
+    exec(pipeline, told)
+    exec(delivery, told)
+    record = gs.Record(told["Reading"]("12345678", 2.5, datetime.now(UTC)), None, "load-alerts", 0, 0, None)
+    assert told["text_owner"](record) == gs.destinations.SmsMessage("+31612345678", "load is 2.5 kW")
+    assert told["app"].graph.deliveries["text_owner"].once_by == ("meter_id", "read_at")
 
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:
