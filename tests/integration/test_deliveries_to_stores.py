@@ -1,0 +1,116 @@
+"""Deliveries into real stores: what is in the table is what was sent, whatever came twice or cannot be written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+import gearshift as gs
+from gearshift import stack as local
+from gearshift.connection import Connection
+from gearshift.delivery.worker import Worker
+from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.schemas import Registry
+from gearshift.topics import Admin, Producer, read
+from tests.support import eventually
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WITHIN = timedelta(seconds=60)
+
+
+@dataclass
+class Reading:
+    meter_id: str
+    n: int
+    read_at: datetime
+    load_kw: float
+
+
+@contextmanager
+def running(app: gs.App, connection: Connection, name: str) -> Iterator[Worker]:
+    worker = Worker(app.graph.deliveries[name], app.name, connection)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def declared(name: str, connection: Connection) -> tuple[gs.App, gs.Topic]:
+    app = gs.App(name)
+    readings = app.topic(f"{name}-readings", value=Reading, key="meter_id", partitions=3)
+    with Admin(connection) as admin, Registry(connection) as registry:
+        admin.ensure([readings])
+        registry.register(readings)
+    return app, readings
+
+
+def test_a_row_that_cannot_be_written_is_set_aside_and_the_rest_is_there_once(
+    connection: Connection, stores: local.Stack, unique: str
+) -> None:
+    dsn = stores.address("postgres")
+    app, readings = declared(unique, connection)
+    with psycopg.connect(dsn, autocommit=True) as database:
+        database.execute(
+            f"create table {unique} (meter_id text, n int, load_kw float check (load_kw < 100))".encode()
+        )
+        target = gs.destinations.Postgres(table=unique, dsn=dsn, create=False)
+
+        @app.delivery(readings, to=target, commit="async")
+        def keep(record: gs.Record[Reading]) -> dict[str, object]:
+            value = record.value
+            return {"meter_id": value.meter_id, "n": value.n, "load_kw": value.load_kw}
+
+        with Producer(connection) as producer:
+            for n in range(500):
+                load = 1000.0 if n % 100 == 7 else 1.0
+                producer.send(readings, Reading(f"m{n % 9}", n, NOON, load))
+        with running(app, connection, "keep") as worker:
+            eventually(lambda: worker.counts.delivered == 495, within=WITHIN)
+        # The group forgets where it was; the table does not, and drops what it has seen.
+        with Admin(connection) as admin:
+            admin.commit_group(f"{unique}.keep", dict.fromkeys(admin.end_offsets([readings.name]), 0))
+        with running(app, connection, "keep") as worker:
+            eventually(lambda: worker.counts.delivered == 500, within=WITHIN)
+        rows = database.execute(f"select n from {unique}".encode()).fetchall()
+    assert sorted(n for (n,) in rows) == [n for n in range(500) if n % 100 != 7]
+    letters = list(read(connection, readings.dead_letters))
+    assert len(letters) == 5
+    assert all(b"load_kw" in (letter.header("gearshift.reason") or b"") for letter in letters)
+
+
+def test_the_latest_reading_by_its_own_time_stays_in_cassandra(
+    connection: Connection, stores: local.Stack, unique: str
+) -> None:
+    points = stores.address("cassandra")
+    app, readings = declared(unique, connection)
+    target = gs.destinations.Cassandra(
+        table=f"{unique}.latest", key=("meter_id",), event_time="read_at", contact_points=points
+    )
+
+    @app.delivery(readings, to=target)
+    def latest(record: gs.Record[Reading]) -> Reading:
+        return record.value
+
+    with Producer(connection) as producer:
+        for n in range(300):
+            # Every third comes late: an hour older than what was there.
+            at = NOON + timedelta(seconds=n) - (timedelta(hours=1) if n % 3 == 0 else timedelta(0))
+            producer.send(readings, Reading(f"m{n % 7}", n, at, float(n)))
+    with running(app, connection, "latest") as worker:
+        eventually(lambda: worker.counts.delivered == 300, within=WITHIN)
+    expected = {f"m{key}": max(n for n in range(300) if n % 7 == key and n % 3) for key in range(7)}
+    cluster, session = connect(ContactPoints.read(points), name="test")
+    try:
+        rows = session.execute(f'select meter_id, n from "{unique}"."latest"')
+        assert {row.meter_id: row.n for row in rows} == expected
+    finally:
+        cluster.shutdown()
