@@ -211,7 +211,9 @@ class Worker:
         threads = 1 if target.batch > 1 else delivery.parallelism
         self._lanes: Lanes[Piece] = Lanes(self._work, threads, delivery.name)
         self._rounds: Rounds | None = None
-        if delivery.commit == "sync" or self._transactions is not None:
+        # Keys side by side commit each in step: a round would make all of them wait for the busiest one.
+        self._in_step = delivery.commit == "sync" and self._transactions is None and threads > 1
+        if self._transactions is not None or (delivery.commit == "sync" and not self._in_step):
             self._rounds = Rounds(self._start_round, self._end_round, delivery.batch or _ROUND)
         self._lanes.open()
         exit_.callback(self._lanes.close, 5.0)
@@ -234,7 +236,7 @@ class Worker:
 
     def _turn(self) -> None:
         """One poll, and what follows from it."""
-        soon = self._rounds is not None and self.flight.records
+        soon = (self._rounds is not None or self._in_step) and self.flight.records
         messages = self._consumer.poll(_SOON if soon else _POLL)
         self._answer()
         self._breathe()
@@ -531,6 +533,8 @@ class Worker:
                     self._give_up(Piece(progress, left))
             finally:
                 progress.leave()
+            if self._in_step and self.holdings.due():
+                self._flush_and_commit()
         except BaseException as error:
             log.exception("%s: stopped by a failure of its own", self.delivery.name)
             self._failure = error
@@ -663,6 +667,10 @@ class Worker:
             self._commit_or_warn()
 
     def _commit(self) -> None:
+        if self._in_step:
+            # What a lane has written is safe when it is finished: one commit serves all the lanes that wait.
+            self._ask(lambda: self.holdings.commit(self._consumer, self.holdings.due()))
+            return
         due = self.holdings.due()  # before the flush: what is written after it is not safe yet
         self._target.flush()
         self._ask(lambda: self.holdings.commit(self._consumer, due))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gearshift.errors import DecodeError
+from gearshift.schemas.encoding import Misfit
 from gearshift.schemas.payloads import Decode, codec
 from gearshift.schemas.wire import HEAD_SIZE, head, unpack
 
@@ -32,7 +33,11 @@ class Decoder:
                 reader = self._readers[head(schema_id)] = self._reader(schema_id)
             else:
                 payload = data[HEAD_SIZE:]
-            return self._codec.decode_with(reader, payload)
+            return reader(payload)
+        except Misfit as misfit:
+            error = self._codec.refused(misfit)
+            error.topic = self.topic.name
+            raise error from None
         except DecodeError as error:
             error.topic = self.topic.name
             raise

@@ -59,12 +59,14 @@ def _record(shape: RecordOf, decoding: Decoding) -> Convert:
         try:
             return value_type(**found)
         except Exception as error:
-            # __post_init__ is the user's own check of a value.
-            raise Misfit(
-                f"{value_type.__name__} refuses these values: {type(error).__name__}: {error}"
-            ) from error
+            raise refused(value_type, error) from error
 
     return to_value
+
+
+def refused(value_type: type[Any], error: Exception) -> Misfit:
+    """`__post_init__` is the user's own check of a value."""
+    return Misfit(f"{value_type.__name__} refuses these values: {type(error).__name__}: {error}")
 
 
 def _items(convert: Convert) -> Convert:

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from gearshift.errors import DecodeError, EncodeError, SchemaError
-from gearshift.schemas import decoding, encoding
+from gearshift.schemas import avro_reading, decoding, encoding
 from gearshift.schemas.as_avro import avro_schema
 from gearshift.schemas.as_json import json_schema
 from gearshift.schemas.encoding import Misfit
@@ -46,26 +46,26 @@ class Codec(Generic[T]):
 
     def decode(self, payload: bytes) -> T:
         """The value of a payload written with this very schema."""
-        return self._decode(self._read, payload)
+        try:
+            return self._read(payload)
+        except Misfit as misfit:
+            raise self.refused(misfit) from None
 
     def reader_of(self, writer_schema: str) -> Decode:
-        """A function that reads payloads written with another version of the schema, as `decode_with` takes it."""
+        """A function that reads payloads written with another version of the schema; it raises Misfit."""
         if self.format == "json":
             return _json_reader(describe(self.type))
-        return _avro_reader(describe(self.type), json.loads(writer_schema), self.schema)
+        written = json.loads(writer_schema)
+        if written == self.schema:
+            return avro_reading.reader(describe(self.type))
+        return _avro_reader(describe(self.type), written, self.schema)
 
-    def decode_with(self, reader: Decode, payload: bytes) -> T:
-        """The value of a payload written with the version that `reader` was made for."""
-        return self._decode(reader, payload)
-
-    def _decode(self, read: Decode, payload: bytes) -> T:
-        try:
-            return read(payload)
-        except Misfit as misfit:
-            raise DecodeError(
-                f"the payload is no {self.type.__name__}: {misfit}",
-                hint="was it written with another schema?",
-            ) from None
+    def refused(self, misfit: Misfit) -> DecodeError:
+        """The error of a payload that a reader could not make a value of."""
+        return DecodeError(
+            f"the payload is no {self.type.__name__}: {misfit}",
+            hint="was it written with another schema?",
+        )
 
 
 @cache
@@ -144,8 +144,7 @@ def _avro_reader(shape: RecordOf, writer_schema: Any, reader_schema: dict[str, A
     to_value = decoding.decoder(shape, decoding.AVRO)
     read = cast("Callable[..., Any]", fastavro.schemaless_reader)  # pyright: ignore[reportUnknownMemberType]
     # Parsing apart gives each schema names of its own, though both call their records the same.
-    writer = fastavro.parse_schema(writer_schema)
-    reader = None if writer_schema == reader_schema else fastavro.parse_schema(reader_schema)
+    writer, reader = fastavro.parse_schema(writer_schema), fastavro.parse_schema(reader_schema)
 
     def decode(payload: bytes) -> Any:
         source = BytesIO(payload)
