@@ -33,6 +33,26 @@ GROUPS = {
             organisation="org.apache.cassandra", module="cassandra-all", revision="5.0.9", transitive=True
         ),
     ],
+    "connect": [
+        Dependency(
+            organisation="org.apache.kafka", module="connect-runtime", revision="4.3.1", transitive=True
+        ),
+        Dependency(organisation="org.apache.kafka", module="connect-json", revision="4.3.1"),
+        # As for Kafka, or Connect's log is lost; Kafka brings the other two itself.
+        *(
+            Dependency(organisation="org.apache.logging.log4j", module=module, revision="2.25.4")
+            for module in ("log4j-api", "log4j-core", "log4j-slf4j-impl")
+        ),
+    ],
+    "debezium": [
+        Dependency(
+            organisation="io.debezium",
+            module="debezium-connector-postgres",
+            revision="3.6.1.Final",  # of 3.6.2 not every part is on Maven Central
+            classifier="plugin",
+            ext="tar.gz",
+        ),
+    ],
     "spark": [
         spark("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
         spark("org.apache.spark", "spark-avro_2.13", "4.1.1"),

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gearshift.definitions import (
+    ChangeCapture,
     Commit,
     Delivery,
+    Evolution,
     Format,
     Graph,
     Location,
@@ -70,6 +72,7 @@ class App:
         self._pipelines: dict[str, Pipeline] = {}
         self._sources: dict[str, Source] = {}
         self._deliveries: dict[str, Delivery] = {}
+        self._captures: dict[str, ChangeCapture] = {}
 
     @property
     def graph(self) -> Graph:
@@ -82,6 +85,7 @@ class App:
             pipelines=dict(self._pipelines),
             sources=dict(self._sources),
             deliveries=dict(self._deliveries),
+            captures=dict(self._captures),
         )
 
     def topic(
@@ -138,8 +142,21 @@ class App:
         self._topics[name] = topic
         return topic
 
-    def table(self, name: str, *, partition_by: str | tuple[str, ...] = ()) -> Table:
-        """Declare a warehouse table."""
+    def table(
+        self,
+        name: str,
+        *,
+        partition_by: str | tuple[str, ...] = (),
+        key: str | tuple[str, ...] = (),
+        order_by: str | tuple[str, ...] = (),
+        deleted: str | None = None,
+        schema: Evolution = "evolve",
+    ) -> Table:
+        """Declare a warehouse table. Batches are appended, or with a `key` upserted: rows replace those of their key.
+
+        The later row by `order_by` stays, whichever comes first; a row whose column `deleted` is true removes its
+        key. New columns and wider types are taken over, unless `schema` is "strict".
+        """
         where = _caller()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", name):
             raise _wrong(f"{name!r} is no table name", "use letters, digits and _, as SQL does", where)
@@ -147,8 +164,16 @@ class App:
             raise _wrong(
                 f"table {name} is declared twice", f"the first is at {self._tables[name].defined_at}", where
             )
-        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        table = Table(name=name, partition_by=columns, defined_at=where)
+        table = Table(
+            name=name,
+            partition_by=_names(partition_by),
+            key=_names(key),
+            order_by=_names(order_by),
+            deleted=deleted,
+            schema=schema,
+            defined_at=where,
+        )
+        _check_table(table)
         self._tables[name] = table
         return table
 
@@ -222,6 +247,79 @@ class App:
             return generate
 
         return declare
+
+    def cdc(
+        self,
+        name: str,
+        *,
+        tables: Mapping[str, type[Any]],
+        password: str | None = None,
+        partitions: int = 1,
+    ) -> ChangeCapture:
+        """Declare a change capture: each table's snapshot and then its changes go to the topic NAME.SCHEMA.TABLE.
+
+        `tables` has the dataclass of each table's rows. `password` is for a Connect of your own and names the place
+        where it finds the database's password, such as ${env:ORDERS_DB_PASSWORD}.
+
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Order:
+        ...     id: int
+        >>> App("food").cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"].name
+        'orders-db.public.orders'
+        """
+        where = _caller()
+        _require_name(name, "change capture", where)
+        if name in self._captures:
+            first = self._captures[name].defined_at
+            raise _wrong(f"change capture {name} is declared twice", f"the first is at {first}", where)
+        if not isinstance(tables, Mapping) or not tables:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _wrong(f"change capture {name} has no tables", "say tables={'public.orders': Order}", where)
+        if password is not None and not re.fullmatch(r"\$\{[^{}:]+:[^{}]+\}", password):
+            # The value itself is not shown: it may be the password.
+            raise _wrong(
+                f"the password of change capture {name} is no reference to one",
+                "say where Connect finds it, as in ${env:ORDERS_DB_PASSWORD}; the settings take passwords",
+                where,
+            )
+        if partitions < 1:
+            raise _wrong(f"change capture {name} needs at least one partition", "partitions=1", where)
+        topics: dict[str, Topic] = {}
+        for table, row in tables.items():
+            if not re.fullmatch(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+", table):
+                raise _wrong(
+                    f"change capture {name}: {table!r} is no table",
+                    "write schema.table: public.orders",
+                    where,
+                )
+            if not (is_dataclass(row) and isinstance(row, type)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _wrong(
+                    f"change capture {name}: the rows of {table} are no dataclass",
+                    "declare it with @dataclass",
+                    where,
+                )
+            topic = f"{name}.{table}"
+            _require_name(topic, "topic", where, limit=249 - len(".dlq"))
+            if topic in self._topics:
+                raise _wrong(
+                    f"topic {topic} is declared twice",
+                    f"the first is at {self._topics[topic].defined_at}",
+                    where,
+                )
+            topics[table] = Topic(
+                name=topic,
+                value=row,
+                partitions=partitions,
+                format="json",
+                compatibility="NONE",
+                envelope="debezium",
+                defined_at=where,
+            )
+        capture = ChangeCapture(
+            name=name, connector=f"{self.name}.{name}", topics=topics, password=password, defined_at=where
+        )
+        self._captures[name] = capture
+        return capture
 
     def delivery(
         self,
@@ -312,6 +410,30 @@ _USUAL = {
     Gear.NEAR_REAL_TIME: Freshness(1, "minute"),
     Gear.BATCH: Freshness(1, "day"),
 }
+
+
+def _names(columns: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _check_table(table: Table) -> None:
+    where = table.defined_at
+    if table.schema not in ("evolve", "strict"):
+        raise _wrong(f"table {table.name} has schema={table.schema!r}", "use 'evolve' or 'strict'", where)
+    if not table.key and (table.order_by or table.deleted):
+        what = "order_by" if table.order_by else "deleted"
+        raise _wrong(f"table {table.name} has {what} but no key", "name the columns of its key", where)
+    for name in (table.partition_by, table.key, table.order_by):
+        if len(set(name)) < len(name):
+            raise _wrong(
+                f"table {table.name} names a column twice: {', '.join(name)}", "once is enough", where
+            )
+    if table.deleted in (*table.key, *table.order_by, *table.partition_by):
+        raise _wrong(
+            f"table {table.name} does not store column {table.deleted}, which says what is deleted",
+            "leave it out of partition_by, key and order_by",
+            where,
+        )
 
 
 def _match_sources(

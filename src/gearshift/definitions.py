@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +15,8 @@ from gearshift.record import Destination
 Format = Literal["avro", "json"]
 Commit = Literal["sync", "async"]
 Start = Literal["earliest", "latest", "error"]
+Evolution = Literal["evolve", "strict"]
+Envelope = Literal["debezium"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Topic:
     compatibility: str = "BACKWARD"
     max_lag: int | None = None
     """How many records the slowest consumer group may be behind before producers are slowed down."""
+    envelope: Envelope | None = None
+    """What values are wrapped in: Debezium's before, after and op on the topics of a change capture."""
     defined_at: Location
 
     @property
@@ -68,10 +73,16 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A warehouse table."""
+    """A warehouse table; with a key, rows replace those of the same key."""
 
     name: str
     partition_by: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    """Of two rows with one key the later by these columns stays, in whatever order they come."""
+    deleted: str | None = None
+    """A boolean column that is not stored: where it is true, the row with this key goes away."""
+    schema: Evolution = "evolve"
     defined_at: Location
 
 
@@ -124,6 +135,25 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeCapture:
+    """A database whose committed changes go to topics, one a table, through Kafka Connect and Debezium."""
+
+    name: str
+    connector: str
+    """Its name in Connect."""
+    topics: Mapping[str, Topic]
+    """By the table's name with its schema, such as public.orders."""
+    password: str | None = None
+    """Where the user's own Connect finds the password, such as ${env:ORDERS_DB_PASSWORD}; never the password."""
+    defined_at: Location
+
+    @property
+    def slot(self) -> str:
+        """The name of its replication slot and its publication, as PostgreSQL allows names."""
+        return re.sub(r"[^a-z0-9_]", "_", f"gearshift_{self.connector}".lower())[:63]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """How long and how often a record is tried again after a failure that may pass."""
 
@@ -169,3 +199,4 @@ class Graph:
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
     deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])
+    captures: Mapping[str, ChangeCapture] = field(default_factory=dict[str, ChangeCapture])

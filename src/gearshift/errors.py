@@ -22,6 +22,12 @@ GearshiftError
 │   └── DecodeError            bytes do not fit their schema
 ├── ProduceError               some records did not reach their topic
 │   └── FencedError            another producer took this one's place
+├── ConnectError               a connector is refused or has failed
+│   ├── ConnectUnreachableError  no Kafka Connect answers        (retriable)
+│   ├── DatabaseUnreachableError  the source database does not answer
+│   ├── WrongPasswordError     the source database does not let the connector in
+│   ├── SlotInUseError         somebody else reads the replication slot
+│   └── SourceTableMissingError  the source database has no such table
 ├── TransformError             a user's function raised
 ├── DeliveryError              a delivery cannot go on
 │   ├── RetriableError         a destination may take it later      (retriable)
@@ -182,6 +188,32 @@ class ProduceError(GearshiftError):
 
 class FencedError(ProduceError):
     """Another producer took this one's place: it may write no more."""
+
+
+class ConnectError(GearshiftError):
+    """A connector is refused or has failed."""
+
+
+class ConnectUnreachableError(ConnectError):
+    """No Kafka Connect answers."""
+
+    retriable = True
+
+
+class DatabaseUnreachableError(ConnectError):
+    """The source database does not answer the connector."""
+
+
+class WrongPasswordError(ConnectError):
+    """The source database does not let the connector in."""
+
+
+class SlotInUseError(ConnectError):
+    """Somebody else reads the connector's replication slot."""
+
+
+class SourceTableMissingError(ConnectError):
+    """The source database has no table that the connector is to capture."""
 
 
 class TransformError(GearshiftError):

@@ -15,14 +15,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from gearshift.errors import DefinitionError, SettingsError
 from gearshift.freshness import Freshness
 
 FILE = "gearshift.toml"
 PREFIX = "GEARSHIFT_"
-KNOWN_SERVICES = ("cassandra", "postgres")
+KNOWN_SERVICES = ("cassandra", "postgres", "connect")
 CLIENT_PROPERTIES = (
     "security.protocol",
     "sasl.",
@@ -67,8 +67,13 @@ class Settings(BaseModel):
         default=None,
         description="your own PostgreSQL: postgresql://user:password@host:port/database; none means the local one",
     )
+    connect_url: SecretStr | None = Field(
+        default=None,
+        description="your own Kafka Connect: http(s)://host:port, with user:password@ if it asks; none means the local one",
+    )
     services: tuple[str, ...] = Field(
-        default=(), description="what the local stack has beside Kafka and the registry: cassandra, postgres"
+        default=(),
+        description="what the local stack has beside Kafka and the registry: cassandra, postgres, connect",
     )
     brokers: int = Field(default=1, description="brokers in the local stack: 1 or 3")
     spark_master: str | None = Field(
@@ -87,16 +92,22 @@ class Settings(BaseModel):
         default=timedelta(minutes=4),
         description="how often real-time commits: a crash replays at most this much, and a shift waits at most this long",
     )
+    maintenance: timedelta | None = Field(
+        default=timedelta(days=1),
+        description="how often a runner compacts and vacuums the tables its app writes; none turns it off",
+    )
     metrics_port: int | None = Field(
         default=None, description="where a runner serves /metrics for Prometheus; none takes a free port"
     )
     profile: str | None = Field(default=None, description="the [profile.NAME] in use")
 
-    @field_validator("checkpoint_interval", mode="before")
+    @field_validator("checkpoint_interval", "maintenance", mode="before")
     @classmethod
-    def _read_duration(cls, value: object) -> object:
+    def _read_duration(cls, value: object, info: ValidationInfo) -> object:
         if not isinstance(value, str):
             return value
+        if value == "none" and info.field_name == "maintenance":
+            return None
         try:
             return Freshness.parse(value).duration
         except DefinitionError as error:
@@ -107,6 +118,13 @@ class Settings(BaseModel):
     def _long_enough(cls, value: timedelta) -> timedelta:
         if value < timedelta(seconds=5):
             raise ValueError("must be at least 5 seconds, Spark's own minimum")
+        return value
+
+    @field_validator("maintenance")
+    @classmethod
+    def _seldom_enough(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value < timedelta(minutes=1):
+            raise ValueError("must be at least a minute, or none")
         return value
 
     @field_validator("services", mode="before")

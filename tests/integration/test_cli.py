@@ -110,7 +110,19 @@ def test_what_needs_no_spark_answers_in_under_a_second(folder: Path, words: tupl
 
 def test_help_names_every_verb(tmp_path: Path) -> None:
     said = gearshift(tmp_path, "--help").stdout
-    for verb in ("run", "check", "shift", "status", "ledger", "up", "down", "doctor", "group", "dlq", "topic"):
+    for verb in (
+        "run",
+        "check",
+        "shift",
+        "status",
+        "ledger",
+        "up",
+        "down",
+        "doctor",
+        "group",
+        "dlq",
+        "topic",
+    ):
         assert re.search(rf"^\W*{verb}\s", said, re.MULTILINE), said
         assert gearshift(tmp_path, verb, "-h").returncode == 0
 

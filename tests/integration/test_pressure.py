@@ -122,7 +122,7 @@ def test_a_pipeline_that_is_behind_until_its_next_batch_holds_nobody_up(
     connection: Connection, admin: Admin, topic: Topic
 ) -> None:
     fill(connection, topic, 2000)
-    admin.mirror_group(topic.name, {place: 0 for place in admin.end_offsets([topic.name])})
+    admin.mirror_group(topic.name, dict.fromkeys(admin.end_offsets([topic.name]), 0))
     with Pressure(connection, every=timedelta(milliseconds=100)) as pressure:
         assert pressure.slowest(topic.name) is None
         read_up_to(admin, topic, f"{topic.name}-other", lag=1500)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gearshift.cli import groups, inspecting, letters, running, stack, topics
+from gearshift.cli import groups, inspecting, letters, running, stack, topics, warehouse
 from gearshift.cli.output import explain
 from gearshift.errors import GearshiftError
 
@@ -47,6 +47,7 @@ app.command()(stack.doctor)
 app.add_typer(groups.app, name="group")
 app.add_typer(letters.app, name="dlq")
 app.add_typer(topics.app, name="topic")
+app.add_typer(warehouse.app, name="table")
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ def up(
     ] = False,
     services: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="NAME,…", help="Start these too: cassandra, postgres."),
+        typer.Option("--with", metavar="NAME,…", help="Start these too: cassandra, postgres, connect."),
     ] = None,
 ) -> None:
     """Start Kafka, the schema registry and what else is asked for, or find them running."""

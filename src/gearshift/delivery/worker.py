@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gearshift.definitions import Topic
 from gearshift.delivery.counts import Counts, Flight
 from gearshift.delivery.handling import Handling, Lease
-from gearshift.delivery.holdings import Holdings
+from gearshift.delivery.holdings import Due, Holdings
 from gearshift.delivery.lanes import Lanes
 from gearshift.delivery.once import Once
 from gearshift.delivery.progress import Progress
@@ -60,6 +60,7 @@ _COMMIT_EVERY = 0.5
 _ROUND = 1000
 _PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
 _LET_GO_WITHIN = 30.0
+_ANSWER_WITHIN = 15.0
 
 
 class _Question:
@@ -78,6 +79,30 @@ class _Question:
         except Exception as error:
             self.error = error
         self.answered.set()
+
+
+class _Soon:
+    """Commits without waiting: a coordinator that is away keeps nobody from polling."""
+
+    def __init__(self, consumer: GroupConsumer, heard: Callable[[GearshiftError | None], None]) -> None:
+        self._consumer, self._heard = consumer, heard
+
+    def commit(self, offsets: Mapping[Place, int]) -> None:
+        """Send the commit."""
+        self._consumer.commit_soon(offsets, self._heard)
+
+
+class _Outcome:
+    """What became of a commit."""
+
+    def __init__(self) -> None:
+        self.error: GearshiftError | None = None
+        self.told = threading.Event()
+
+    def tell(self, error: GearshiftError | None) -> None:
+        """It is known."""
+        self.error = error
+        self.told.set()
 
 
 class Worker:
@@ -101,7 +126,7 @@ class Worker:
         self.flight = Flight(in_flight, in_flight_bytes)
         self.holdings = Holdings()
         self.paused = False
-        self._came_while_paused = False
+        self._came = False
         self.error: str | None = None
         self._app = app
         self._connection = connection
@@ -116,6 +141,9 @@ class Worker:
         self._lease = Lease()
         self._lease.until = time.monotonic() + _LEASE
         self._suspect = False
+        self._proving = False
+        self._letting_go = False
+        self._closing = False
         self._look_at = time.monotonic() + _LOOK_EVERY
         self._fresh = False
         self._known = False
@@ -149,6 +177,7 @@ class Worker:
                 raise
             finally:
                 self._stopping.set()
+                self._closing = True
                 # Before the consumer closes, for it takes no commits any more once it does.
                 self._revoked(list(self.holdings))
                 self._ended = True
@@ -224,7 +253,6 @@ class Worker:
             on_assigned=self._assigned,
             on_revoked=self._revoked,
             on_lost=self._lost,
-            on_commit_failed=self._commit_failed,
             max_poll_interval=self._max_poll_interval,
         )
         exit_.callback(self._consumer.close)  # calls _revoked: what is in hand is finished first
@@ -252,9 +280,10 @@ class Worker:
         if self.flight.full and not self.paused and not self.flight.await_room(_PAUSE_AFTER):
             self._consumer.pause(self.holdings)
             self.paused = True
-        elif self._came_while_paused:
-            self._consumer.pause(self.holdings)
-            self._came_while_paused = False
+        elif self._came:
+            # A partition comes back as it went: paused, if it was lost while we were.
+            (self._consumer.pause if self.paused else self._consumer.resume)(self.holdings)
+            self._came = False
         elif self.paused and self.flight.half_empty:
             self._consumer.resume(self.holdings)
             self.paused = False
@@ -370,7 +399,7 @@ class Worker:
             if self._once is not None:
                 self._once.restore(place[1])
             self.holdings.add(place, starts[place], offset)
-        self._came_while_paused = self.paused
+        self._came = True
         self.error = None
         return starts
 
@@ -393,6 +422,13 @@ class Worker:
 
     def _revoked(self, places: list[Place]) -> None:
         """Finish what is in hand, or give it up in time; commit; let go."""
+        self._letting_go = True
+        try:
+            self._let_go(places)
+        finally:
+            self._letting_go = False
+
+    def _let_go(self, places: list[Place]) -> None:
         held = [progress for place in places if (progress := self.holdings.get(place)) is not None]
         for progress in held:
             progress.let_go()
@@ -476,14 +512,24 @@ class Worker:
             self._lease.until = now + _LEASE
 
     def _prove(self) -> None:
-        """A commit that the group takes proves that the partitions are ours."""
-        try:
-            self.holdings.commit_anew(self._consumer)
-        except (NotAMemberError, RetriableError):
-            # Either the group tells us soon what we have lost, or this passes; nobody acts on a record meanwhile.
+        """A commit that the group takes proves that the partitions are ours.
+
+        If it does not take it, either we are soon told what we have lost, or that passes; nobody acts on a record
+        meanwhile.
+        """
+        if self._proving:
             return
-        self._suspect = False
-        self._lease.until = time.monotonic() + _LEASE
+        self._proving = True
+        asked = time.monotonic()
+
+        def proved(error: GearshiftError | None) -> None:
+            self._proving = False
+            now = time.monotonic()
+            if error is None and now - asked < _LEASE:  # an older answer says nothing of now
+                self._suspect = False
+                self._lease.until = now + _LEASE
+
+        self.holdings.commit_anew(_Soon(self._consumer, proved))
 
     def _doubt(self) -> None:
         """The group did not take us for a member: nothing is acted on until that is clear."""
@@ -657,6 +703,7 @@ class Worker:
                 return
             except GearshiftError as error:
                 self.counts.add("failed_commits")
+                self.holdings.doubt()
                 attempt += 1
                 if self._stopping.wait(min(0.1 * 2**attempt, 2.0)):
                     log.warning("%s: %s", self.delivery.name, error)
@@ -669,11 +716,49 @@ class Worker:
     def _commit(self) -> None:
         if self._in_step:
             # What a lane has written is safe when it is finished: one commit serves all the lanes that wait.
-            self._ask(lambda: self.holdings.commit(self._consumer, self.holdings.due()))
+            self._send_commit(self.holdings.due)
             return
         due = self.holdings.due()  # before the flush: what is written after it is not safe yet
         self._target.flush()
-        self._ask(lambda: self.holdings.commit(self._consumer, due))
+        self._send_commit(lambda: due)
+
+    def _send_commit(self, due: Callable[[], list[Due]]) -> None:
+        """Commit, and wait for the answer; but not in the polling thread, which is the one that brings it."""
+        if threading.get_ident() == self._poller:
+            self._commit_here(due(), self._heard)
+            return
+        outcome = _Outcome()
+        self._ask(lambda: self._commit_here(due(), outcome.tell))
+        until = time.monotonic() + _ANSWER_WITHIN
+        while not outcome.told.wait(0.1):
+            if self._letting_go:
+                return  # the answer comes after the partitions went, and they wait for us
+            if self._ended or self._failure is not None:
+                raise RetriableError("the consumer has ended")
+            if time.monotonic() > until:
+                raise RetriableError("no broker takes the commit", hint="is a broker down?")
+        if outcome.error is not None:
+            raise outcome.error
+
+    def _commit_here(self, due: list[Due], heard: Callable[[GearshiftError | None], None]) -> None:
+        """Commit, in the polling thread."""
+        if self._closing:  # no poll will tell
+            try:
+                self.holdings.commit(self._consumer, due)
+            except GearshiftError as error:
+                heard(error)
+            else:
+                heard(None)
+        elif self._consumer.in_callback:
+            self.holdings.commit(_Soon(self._consumer, self._heard), due)
+            heard(None)
+        else:
+            self.holdings.commit(_Soon(self._consumer, heard), due)
+
+    def _heard(self, error: GearshiftError | None) -> None:
+        """What became of a commit that nobody waits for."""
+        if error is not None:
+            self._commit_failed(error)
 
     def _commit_failed(self, error: GearshiftError) -> None:
         self.counts.add("failed_commits")

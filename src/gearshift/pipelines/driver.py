@@ -336,7 +336,9 @@ class Driver:
         frame = engines.transformed(self.engine, self.pipeline, {}, Gear.BATCH)
         target = self.pipeline.target
         if isinstance(target, Table):
-            written = tables.overwrite(target, self.engine.table_uri(target), frame).rows
+            # A table with a key takes rows by it, from a batch as well; another one is computed anew.
+            write = tables.upsert if target.key else tables.overwrite
+            written = write(target, self.engine.table_uri(target), frame).rows
         else:
             schema_id = self._target_schema()
             assert schema_id is not None
@@ -368,7 +370,8 @@ class Driver:
             query_id = self.books.ledger.checkpoint.query_id()
             # A checkpoint that is born anew counts its batches from 0 again: it is another writer.
             writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
-            tables.append(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+            write = tables.upsert if target.key else tables.append
+            write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
 
     def _read_versions(self) -> dict[str, Versions]:
         return {

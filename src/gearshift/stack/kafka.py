@@ -17,7 +17,7 @@ from gearshift.stack.metadata import ask
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
 
-_LOG4J = """\
+LOG4J = """\
 status = error
 appender.console.type = Console
 appender.console.name = console
@@ -50,7 +50,7 @@ class Kafka:
     def services(self) -> list[Service]:
         """Its brokers, configured and with formatted storage, ready to start."""
         cluster = self._cluster_id()
-        write_whole(self.folder / "log4j2.properties", _LOG4J)
+        write_whole(self.folder / "log4j2.properties", LOG4J)
         for node in self._nodes:
             write_whole(self._file(node), self._properties(node))
         self._format(cluster)

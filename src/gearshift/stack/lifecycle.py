@@ -15,7 +15,7 @@ from gearshift.stack import artifacts, kafka, machine, ports, processes, state, 
 from gearshift.stack.files import exclusive
 from gearshift.stack.java import require_java
 from gearshift.stack.registry import Registry
-from gearshift.stack.stack import ENDS_WITHIN, LOCK, Stack, folder
+from gearshift.stack.stack import ENDS_WITHIN, LOCK, Stack, end, folder
 
 _MEMORY = 512 << 20  # a service's heap and what Java takes beside it
 _DISK = 1 << 30
@@ -88,7 +88,7 @@ def down(settings: Settings) -> bool:
             return False
         replace(known, stopping=True).write(place)
         living = known.living
-        processes.stop(living, within=ENDS_WITHIN)
+        end(known.services)
         state.forget(place)
         return bool(living)
 
@@ -184,8 +184,14 @@ def _start(settings: Settings, progress: Callable[[str], None]) -> Stack:
     names += [port for name in extra for port in stores.PORTS[name]]
     claimed = ports.claim(names, file=place / "ports.json")
     bootstrap_servers, registry_url = settings.bootstrap_servers, settings.registry_url
+
+    def store(name: str) -> Callable[[], list[processes.Service]]:
+        return stores.plan(
+            name, settings=settings, java=java, ports=claimed, bootstrap_servers=bootstrap_servers or ""
+        )
+
     # Cassandra takes the longest.
-    plans = [stores.plan(name, settings=settings, java=java, ports=claimed) for name in extra]
+    plans = [store(name) for name in extra if name != "connect"]
     if registry_url is None:
         registry = Registry(
             folder=place / "registry",
@@ -207,6 +213,8 @@ def _start(settings: Settings, progress: Callable[[str], None]) -> Stack:
         )
         bootstrap_servers = cluster.bootstrap_servers
         plans.append(cluster.services)
+    if "connect" in extra:
+        plans.append(store("connect"))  # last: it looks for Kafka as soon as it runs
     stack = Stack(settings, bootstrap_servers=bootstrap_servers, registry_url=registry_url)
     # The registry comes first: it starts while Kafka formats its storage.
     stack.begin((service for plan in plans for service in plan()), progress)

@@ -51,10 +51,15 @@ class Stack:
         )
 
     def address(self, name: str) -> str:
-        """Where `kafka`, `registry`, `cassandra` or `postgres` answers; of a local one it holds no secret."""
+        """Where `kafka`, `registry`, `cassandra`, `postgres` or `connect` answers; of a local one it holds no secret."""
         found = {"kafka": self.bootstrap_servers, "registry": self.registry_url}
         found |= {service.name: service.address for service in self.services}
-        own = {"cassandra": self._settings.cassandra, "postgres": self._settings.postgres}
+        settings = self._settings
+        own = {
+            "cassandra": settings.cassandra,
+            "postgres": settings.postgres,
+            "connect": settings.connect_url,
+        }
         found |= {one: secret.get_secret_value() for one, secret in own.items() if secret is not None}
         if name not in found:
             raise StackError(
@@ -126,7 +131,7 @@ class Stack:
         ours = written is not None and self._state is not None and written.owner == self._state.owner
         if ours and self._state is not None:
             replace(self._state, stopping=True).write(place)
-        processes.stop([service.pid for service in self.services], within=ENDS_WITHIN)
+        end(self.services)
         for _, process in self._started.values():
             process.wait()
         self._started = {}
@@ -179,6 +184,14 @@ class Stack:
         except BaseException:
             self._end()
             raise
+
+
+def end(services: Iterable[Running]) -> None:
+    """Stop the services side by side, but Connect before the Kafka that it says goodbye to."""
+    services = list(services)
+    for last in (False, True):
+        pids = [service.pid for service in services if (service.name != "connect") is last]
+        processes.stop([pid for pid in pids if pid.alive], within=ENDS_WITHIN)
 
 
 def folder(settings: Settings) -> Path:

@@ -9,13 +9,19 @@ from pydantic import SecretStr
 
 from gearshift.errors import StackError
 from gearshift.settings import Settings, load
-from gearshift.stack import artifacts, cassandra, postgres, state
+from gearshift.stack import artifacts, cassandra, connect_worker, postgres, state
 from gearshift.stack.processes import Service
 from gearshift.stack.stack import folder
 
-PORTS = {"cassandra": cassandra.PORTS, "postgres": ("postgres",)}
-GROUPS = {"cassandra": ("cassandra",), "postgres": ()}
-MEMORY = {"cassandra": cassandra.HEAP + (384 << 20), "postgres": 192 << 20}
+PORTS = {"cassandra": cassandra.PORTS, "postgres": ("postgres",), "connect": ("connect",)}
+GROUPS = {"cassandra": ("cassandra",), "postgres": (), "connect": connect_worker.GROUPS}
+MEMORY = {
+    "cassandra": cassandra.HEAP + (384 << 20),
+    "postgres": 192 << 20,
+    "connect": connect_worker.HEAP + (192 << 20),
+}
+
+_SETTING = {"connect": "connect_url"}  # the others have the service's own name
 
 
 def wanted(settings: Settings) -> list[str]:
@@ -23,9 +29,20 @@ def wanted(settings: Settings) -> list[str]:
     return [name for name in settings.services if _own(name, settings) is None]
 
 
-def plan(name: str, *, settings: Settings, java: Path, ports: dict[str, int]) -> Callable[[], list[Service]]:
+def plan(
+    name: str, *, settings: Settings, java: Path, ports: dict[str, int], bootstrap_servers: str
+) -> Callable[[], list[Service]]:
     """What makes the service ready to start."""
     place, logs = folder(settings) / name, folder(settings) / "logs"
+    if name == "connect":
+        return connect_worker.plan(
+            settings,
+            place=place,
+            logs=logs,
+            java=java,
+            bootstrap_servers=bootstrap_servers,
+            port=ports["connect"],
+        ).services
     if name == "postgres":
         programs = postgres.require_programs()
         return postgres.Postgres(folder=place, logs=logs, programs=programs, port=ports["postgres"]).services
@@ -51,9 +68,10 @@ def find_service(name: str, settings: Settings | None = None) -> SecretStr:
             return SecretStr(service.address)
     raise StackError(
         f"no {name} runs in {settings.home}",
-        hint=f'start it with "gearshift up --with {name}", or set {name} to where yours answers',
+        hint=f'start it with "gearshift up --with {name}", or set {_SETTING.get(name, name)} to where yours answers',
     )
 
 
 def _own(name: str, settings: Settings) -> SecretStr | None:
-    return settings.postgres if name == "postgres" else settings.cassandra
+    own: SecretStr | None = getattr(settings, _SETTING.get(name, name))
+    return own

@@ -1,4 +1,4 @@
-"""A table's columns: from Spark's schema to Delta's, back to Spark's DDL, and what may change between two."""
+"""A table's columns: from Spark's schema to Delta's, and back to Spark's DDL."""
 
 from __future__ import annotations
 
@@ -109,36 +109,6 @@ def check_partitions(fields: Sequence[Field], partition_by: Sequence[str], table
         raise TableError(
             f"table {table} has only partition columns", hint="leave one column out of partition_by"
         )
-
-
-def added(existing: Sequence[Field], incoming: Sequence[Field], table: str) -> list[Field]:
-    """The columns that the rows have and the table has not; refuse rows that do not fit the table otherwise.
-
-    >>> old, new = {"name": "n", "type": "long"}, {"name": "m", "type": "string"}
-    >>> added([old], [old, new], "bills")
-    [{'name': 'm', 'type': 'string'}]
-    """
-    known = {str(field["name"]).lower(): field for field in existing}
-    brought = {str(field["name"]).lower(): field for field in incoming}
-    for key, field in known.items():
-        name, has = field["name"], type_name(field["type"])
-        if key not in brought:
-            raise TableError(
-                f"table {table}: column {name} ({has}) is missing in the rows",
-                hint=f"add it, if only as cast(null as {has}), or write to a new table",
-            )
-        gets = type_name(brought[key]["type"])
-        if gets != has:
-            raise TableError(
-                f"table {table}: column {name} is {has}, but the rows bring {gets}",
-                hint=f"cast it to {has}, give the new values a new column, or write to a new table",
-            )
-        if brought[key]["name"] != name:
-            raise TableError(
-                f"table {table}: column {name} is written {brought[key]['name']} in the rows",
-                hint=f"rename it to {name}: column names differ in more than upper and lower case",
-            )
-    return [field for key, field in brought.items() if key not in known]
 
 
 def _field(field: Field, table: str, above: tuple[str, ...]) -> Field:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gearshift.tables.location import StorageOptions, spark_path
-from gearshift.tables.partitions import WRITE_FOLDER, Values, values_in
+from deltalake import Schema
+
+from gearshift.errors import TableError
+from gearshift.tables.location import StorageOptions, local_path, name_of, nearest, spark_path
+from gearshift.tables.partitions import WRITE_FOLDER, Values, folder_of, values_in
 from gearshift.tables.store import Store
 
 
@@ -19,6 +23,7 @@ class Frame(Protocol):
     def schema(self) -> Any: ...
     @property
     def write(self) -> Any: ...
+    def selectExpr(self, *expressions: str) -> Frame: ...  # noqa: N802
     @property
     def sparkSession(self) -> Any: ...  # noqa: N802
 
@@ -58,12 +63,55 @@ def write(
     """Have Spark write the frame into a new folder of the table: no rename, no file that another write could meet."""
     # INT96, Spark's default, is deprecated, has no statistics, and other readers take it for a local time.
     frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    folder = f"{WRITE_FOLDER}={label}-{uuid.uuid4().hex[:12]}"
+    require_writable(uri)
+    folder = new_folder(label)
     writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     writer.parquet(f"{spark_path(uri)}/{folder}")
     return Written(folder=folder, files=_found(uri, folder, storage_options))
+
+
+def write_batches(
+    uri: str,
+    folder: str,
+    schema: Schema,
+    partition_by: Sequence[str],
+    values: Values,
+    batches: Iterable[Any],
+    *,
+    storage_options: StorageOptions = None,
+    name: str = "part",
+) -> list[WrittenFile]:
+    """Write the Arrow batches of one partition ourselves, laid out as Spark would."""
+    if (root := local_path(uri)) is not None:
+        root.mkdir(parents=True, exist_ok=True)
+    store = Store(uri, storage_options)
+    place = "/".join([folder, *(folder_of(column, values[column]) for column in partition_by), name])
+    entries = store.write(place, schema, batches, without=partition_by)
+    counts = store.row_counts([entry.path for entry in entries])
+    return [
+        WrittenFile(path=entry.path, size=entry.size, rows=rows, values=values, modified_ms=entry.modified_ms)
+        for entry, rows in zip(entries, counts, strict=True)
+    ]
+
+
+def new_folder(label: str) -> str:
+    """A folder name in a table that no other write has."""
+    return f"{WRITE_FOLDER}={label}-{uuid.uuid4().hex[:12]}"
+
+
+def require_writable(uri: str) -> None:
+    """Say in a sentence what Java says in pages: the warehouse is in a folder that we may not write."""
+    place = local_path(uri)
+    if place is None:
+        return
+    found = nearest(place)
+    if not (found.is_dir() and os.access(found, os.W_OK | os.X_OK)):
+        raise TableError(
+            f"table {name_of(uri)} cannot be written: no permission in {found}",
+            hint="give this user the folder, or choose another with the warehouse setting",
+        )
 
 
 def remove(uri: str, written: Written, storage_options: StorageOptions = None) -> None:

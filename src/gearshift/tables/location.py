@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -50,3 +51,25 @@ def spark_path(uri: str) -> str:
     """
     uri = as_uri(uri)
     return f"file:{unquote(urlsplit(uri).path)}" if uri.startswith("file:") else uri
+
+
+def local_path(uri: str) -> Path | None:
+    """The same place as a path, if it is on this machine.
+
+    >>> local_path("file:///data/my%20tables").as_posix(), local_path("s3://bucket/tables")
+    ('/data/my tables', None)
+    """
+    uri = as_uri(uri)
+    return Path(unquote(urlsplit(uri).path)) if uri.startswith("file:") else None
+
+
+def nearest(path: Path) -> Path:
+    """The path, or the first folder above it that this user sees.
+
+    >>> nearest(Path("/nowhere/warehouse")).as_posix()
+    '/'
+    """
+    # Path.exists raises where a folder above it is closed; this one is then simply not seen.
+    while not os.path.exists(path) and path != path.parent:  # noqa: PTH110
+        path = path.parent
+    return path

@@ -15,6 +15,9 @@ NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 Values = Mapping[str, str | None]
 
+# What Spark escapes in a folder's name; it reads any other letter as itself, and %C3%A9 as two.
+_ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
+
 
 def values_in(folders: Sequence[str]) -> dict[str, str | None]:
     """The partition values that folder names say, as Delta serialises them.
@@ -34,6 +37,15 @@ def values_in(folders: Sequence[str]) -> dict[str, str | None]:
             None if text == NULL_FOLDER else unquote(text, errors="strict")
         )
     return values
+
+
+def folder_of(name: str, text: str | None) -> str:
+    """A partition's folder, named as Spark names it.
+
+    >>> folder_of("place", "a/b c"), folder_of("day", None)
+    ('place=a%2Fb c', 'day=__HIVE_DEFAULT_PARTITION__')
+    """
+    return f"{_escaped(name)}={NULL_FOLDER if text is None else _escaped(text)}"
 
 
 def as_text(value: object) -> str | None:
@@ -67,3 +79,7 @@ def layout_of(path: str, values: Values) -> str | None:
         return None
     told = values_in(folders)
     return layout if told == dict(values) and list(told) == list(values) else None
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"%{ord(letter):02X}" if letter in _ESCAPED else letter for letter in text)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 import duckdb
 from deltalake.exceptions import DeltaError
 
 from gearshift.errors import TableError
-from gearshift.tables.location import StorageOptions, as_uri, table_uri
+from gearshift.tables.location import StorageOptions, as_uri, local_path, nearest, table_uri
 from gearshift.tables.snapshot import exists, open_table, snapshot_of
 from gearshift.tables.store import Store
 
@@ -33,6 +38,7 @@ class Answer:
 
 def names(warehouse_uri: str, *, storage_options: StorageOptions = None) -> tuple[str, ...]:
     """The tables of a warehouse, by name."""
+    _require_readable(warehouse_uri)
     try:
         folders = Store(warehouse_uri, storage_options).folders()
     except (OSError, DeltaError):  # a folder that is not there yet holds no tables
@@ -44,16 +50,48 @@ def names(warehouse_uri: str, *, storage_options: StorageOptions = None) -> tupl
     )
 
 
-def sql(warehouse_uri: str, query: str, *, storage_options: StorageOptions = None) -> Answer:
-    """Run one query over the tables of a warehouse; it can read them and nothing else."""
+def find(warehouse_uri: str, name: str, *, storage_options: StorageOptions = None) -> str:
+    """The URI of a table that is there, by its name."""
     known = names(warehouse_uri, storage_options=storage_options)
+    if name not in known:
+        close = get_close_matches(name, known, 1)
+        raise TableError(
+            f"no table {name} in {as_uri(warehouse_uri)}",
+            hint=f"did you mean {close[0]}?" if close else f"the tables are {', '.join(known) or 'none yet'}",
+        )
+    return table_uri(warehouse_uri, name)
+
+
+def sql(
+    warehouse_uri: str,
+    query: str,
+    *,
+    as_of: datetime | None = None,
+    storage_options: StorageOptions = None,
+) -> Answer:
+    """Run one query over the tables of a warehouse; it can read them and nothing else.
+
+    `orders@v3` in the query is the table orders at version 3; `as_of` takes all tables back to an instant.
+    """
+    known = names(warehouse_uri, storage_options=storage_options)
+    query, versions = _travels(query, known)
+    # A table that the query does not name is not opened: it costs time, and may be broken.
+    named = [name for name in known if name.lower() in query.lower()] or known
     with _connection() as connection:
-        for name in known:
-            _show(connection, name, table_uri(warehouse_uri, name), storage_options)
+        for name in named:
+            _show(connection, name, table_uri(warehouse_uri, name), storage_options, as_of)
+        for name, version in versions:
+            place = table_uri(warehouse_uri, name)
+            _show(connection, f"{name}@v{version}", place, storage_options, version)
         connection.execute("SET lock_configuration = true")
         try:
             return _answer(connection, query)
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
+            if "No such file" in str(error) or "not found: " in str(error):
+                raise TableError(
+                    f"files of a table are gone: {str(error).splitlines()[0]}",
+                    hint="it was dropped, or that version was vacuumed, while the query ran: ask again, or ask a newer version",
+                ) from error
             raise TableError(
                 f"the query failed: {error}",
                 hint=f"the tables at {as_uri(warehouse_uri)} are {', '.join(known) or 'none'}",
@@ -79,10 +117,44 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _require_readable(warehouse_uri: str) -> None:
+    place = local_path(warehouse_uri)
+    if place is None:
+        return
+    found = nearest(place)
+    if not os.access(found, os.R_OK | os.X_OK if found == place else os.X_OK):
+        raise TableError(
+            f"the warehouse {place} cannot be read: no permission in {found}",
+            hint="give this user the folder, or choose another with the warehouse setting",
+        )
+
+
+def _travels(query: str, known: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
+    """The query with `table@v3` as a quoted name, and the tables and versions that it names so.
+
+    >>> _travels("SELECT * FROM orders@v3 WHERE mail = 'orders@v1'", ["orders"])
+    ('SELECT * FROM "orders@v3" WHERE mail = \'orders@v1\'', [('orders', 3)])
+    """
+    found: dict[tuple[str, int], None] = {}
+
+    def quoted(match: re.Match[str]) -> str:
+        name, version = match[1], match[2]
+        if name is None or name not in known:
+            return match[0]
+        found[(name, int(version))] = None
+        return f'"{name}@v{int(version)}"'
+
+    return re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\b(\w+)@v(\d+)\b""", quoted, query), list(found)
+
+
 def _show(
-    connection: duckdb.DuckDBPyConnection, name: str, uri: str, storage_options: StorageOptions
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    uri: str,
+    storage_options: StorageOptions,
+    at: int | datetime | None = None,
 ) -> None:
-    table = open_table(uri, storage_options)
+    table = open_table(uri, storage_options, at=at)
     files = [(file.path, file.values) for file in snapshot_of(table, uri).files]
     connection.register(name, Store(uri, storage_options).dataset(table.schema(), files))
 

@@ -20,6 +20,7 @@ from gearshift.tables.store import add_actions
 WRITER_KEY = "gearshift.writer"
 BATCH_KEY = "gearshift.batch"
 ROWS_KEY = "gearshift.rows"
+OPERATION_KEY = "gearshift.operation"
 _UNREADABLE = {"deletionVectors", "columnMapping"}
 
 
@@ -62,10 +63,15 @@ def exists(uri: str, *, storage_options: StorageOptions = None) -> bool:
     return DeltaTable.is_deltatable(as_uri(uri), dict(storage_options) if storage_options else None)
 
 
-def open_table(uri: str, storage_options: StorageOptions = None) -> DeltaTable:
-    """The delta-rs table at its newest version."""
+def open_table(
+    uri: str, storage_options: StorageOptions = None, *, at: int | datetime | None = None
+) -> DeltaTable:
+    """The delta-rs table at its newest version, or as it was at a version or an instant."""
     try:
-        return DeltaTable(as_uri(uri), storage_options=dict(storage_options) if storage_options else None)
+        table = DeltaTable(as_uri(uri), storage_options=dict(storage_options) if storage_options else None)
+        if at is not None:
+            _go_back(table, uri, at)
+        return table
     except TableNotFoundError:
         raise TableError(
             f"table {name_of(uri)} does not exist at {uri}",
@@ -75,6 +81,23 @@ def open_table(uri: str, storage_options: StorageOptions = None) -> DeltaTable:
         raise TableError(
             f"table {name_of(uri)} at {uri} cannot be opened: {error}", hint="see its _delta_log"
         ) from error
+
+
+def _go_back(table: DeltaTable, uri: str, at: int | datetime) -> None:
+    newest = table.version()
+    if isinstance(at, int):
+        if not 0 <= at <= newest:
+            raise TableError(
+                f"table {name_of(uri)} has no version {at}", hint=f"its versions are 0 to {newest}"
+            )
+    else:
+        oldest = table.history()[-1]["timestamp"] / 1000
+        if at.timestamp() < oldest:
+            raise TableError(
+                f"table {name_of(uri)} is not known at {at.isoformat()}",
+                hint=f"its history begins at {datetime.fromtimestamp(oldest, UTC).isoformat()}",
+            )
+    table.load_as_version(at)
 
 
 def read_paths(uri: str, *, storage_options: StorageOptions = None) -> Snapshot:
@@ -123,7 +146,7 @@ def history(
         Change(
             version=entry["version"],
             at=datetime.fromtimestamp(entry["timestamp"] / 1000, UTC),
-            operation=entry["operation"],
+            operation=entry.get(OPERATION_KEY) or entry["operation"],
             writer=entry.get(WRITER_KEY),
             batch_id=entry.get(BATCH_KEY),
             rows=entry.get(ROWS_KEY),

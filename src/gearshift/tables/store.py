@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, cast
 
 import pyarrow as _pyarrow  # pyright: ignore[reportMissingTypeStubs]
@@ -15,11 +17,13 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
-from gearshift.tables.location import StorageOptions, as_uri
+from gearshift.tables.location import StorageOptions, as_uri, local_path
 
 _arrow, _datasets = cast("Any", _pyarrow), cast("Any", _dataset)
 _files, _footers = cast("Any", _fs), cast("Any", _parquet)
 _FOOTER_READERS = 8
+_GROUP_BYTES = 64 << 20  # of Arrow, which Parquet makes a fraction of
+_GROUPS_PER_FILE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Store:
     def __init__(self, uri: str, storage_options: StorageOptions = None) -> None:
         handler = DeltaStorageHandler(as_uri(uri), dict(storage_options) if storage_options else None)
         self._files: Any = _files.PyFileSystem(handler)
+        self._local = local_path(uri)
 
     def files(self, folder: str) -> list[Entry]:
         """All files under a folder, at any depth."""
@@ -53,17 +58,43 @@ class Store:
 
     def row_counts(self, paths: Sequence[str]) -> list[int]:
         """How many rows these Parquet files hold, by their footers."""
-        if len(paths) == 1:
-            return [self._row_count(paths[0])]
+        if len(paths) < 2:
+            return [self._row_count(path) for path in paths]
         with ThreadPoolExecutor(_FOOTER_READERS) as readers:
             return list(readers.map(self._row_count, paths))
 
-    def dataset(self, schema: Schema, files: Iterable[tuple[str, Mapping[str, Any]]]) -> Any:
+    def write(
+        self, path: str, schema: Schema, batches: Iterable[Any], *, without: Sequence[str]
+    ) -> list[Entry]:
+        """Write Arrow batches to Parquet files `PATH-0.parquet`, `PATH-1.parquet`, … without some columns.
+
+        A file is closed at about a hundred megabytes. No batches, no file.
+        """
+        whole = _arrow.schema(schema.to_arrow())
+        kept = _arrow.schema([field for field in whole if field.name not in without])
+        entries: list[Entry] = []
+        groups = _row_groups(batches)
+        while (first := next(groups, None)) is not None:
+            name = f"{path}-{len(entries)}.parquet"
+            with _footers.ParquetWriter(name, kept, filesystem=self._files) as writer:
+                for group in chain([first], islice(groups, _GROUPS_PER_FILE - 1)):
+                    writer.write_table(group.select(kept.names).cast(kept))
+            info = self._files.get_file_info(name)
+            entries.append(Entry(name, info.size, int(info.mtime.timestamp() * 1000)))
+        return entries
+
+    def dataset(
+        self, schema: Schema, files: Iterable[tuple[str, Mapping[str, Any]]], *, numbered: str | None = None
+    ) -> Any:
         """A pyarrow dataset of these files with their partition values, read when asked.
 
-        delta-rs can make one too, but hides rows if some files have statistics of a column and others do not.
+        With `numbered` it has a column of that name more: the number of the file that a row is in.
+        delta-rs can make a dataset too, but hides rows if some files have statistics of a column and others do not.
         """
         arrow_schema = _arrow.schema(schema.to_arrow())
+        if numbered is not None:
+            arrow_schema = arrow_schema.append(_arrow.field(numbered, _arrow.int32()))
+            files = [(path, {**values, numbered: number}) for number, (path, values) in enumerate(files)]
         parquet = _datasets.ParquetFileFormat()
         fragments = [
             parquet.make_fragment(
@@ -77,6 +108,15 @@ class Store:
         """Delete a folder with all that is in it; if that fails, a vacuum does it later."""
         try:
             self._files.delete_dir(folder)
+        except (OSError, DeltaError):
+            return
+        if self._local is not None:  # an object store has no empty folders, but a disk has
+            shutil.rmtree(self._local / folder, ignore_errors=True)
+
+    def remove_file(self, path: str) -> None:
+        """Delete a file; if that fails, a vacuum does it later."""
+        try:
+            self._files.delete_file(path)
         except (OSError, DeltaError):
             return
 
@@ -101,3 +141,18 @@ def _guarantee(schema: Any, values: Mapping[str, Any]) -> Any:
         equal = field.is_null() if value is None else field == _arrow.scalar(value, schema.field(name).type)
         expression = equal if expression is None else expression & equal
     return expression
+
+
+def _row_groups(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches put together until they are worth a row group: readers pay for each."""
+    gathered: list[Any] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+            size += batch.nbytes
+        if size >= _GROUP_BYTES:
+            yield _arrow.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield _arrow.Table.from_batches(gathered)

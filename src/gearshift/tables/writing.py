@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from deltalake import DeltaTable
 
 from gearshift.definitions import Table
 from gearshift.errors import TableError
 from gearshift.tables import columns, files
 from gearshift.tables.columns import Field
-from gearshift.tables.files import Frame, Written
-from gearshift.tables.location import StorageOptions, as_uri
-from gearshift.tables.partitions import as_text
-from gearshift.tables.snapshot import (
-    BATCH_KEY,
-    ROWS_KEY,
-    WRITER_KEY,
-    Snapshot,
-    exists,
-    fields_in,
-    open_table,
-    snapshot_of,
+from gearshift.tables.commits import (
+    Action,
+    Batch,
+    Commit,
+    adds,
+    attempt,
+    committed,
+    create,
+    done,
+    nothing,
+    opened,
+    properties,
+    refuse_dropped,
+    removes,
+    schema_of,
 )
+from gearshift.tables.evolution import Fit, fit
+from gearshift.tables.files import Frame, Written
+from gearshift.tables.location import StorageOptions
+from gearshift.tables.partitions import as_text
+from gearshift.tables.rewriting import widen
+from gearshift.tables.snapshot import StoredFile, fields_in, snapshot_of
 
-# Every overwrite commits as this application, so that two that race conflict instead of mixing their rows.
-_OVERWRITER = "gearshift.overwrite"
-_ATTEMPTS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """The outcome of one write; `written` is False if the batch had been committed before."""
-
-    version: int
-    written: bool
-    rows: int
-    files: int
+Partition = Mapping[str, Any]
 
 
 def append(
@@ -55,41 +48,43 @@ def append(
     storage_options: StorageOptions = None,
 ) -> Commit:
     """Add a batch's rows, exactly once per writer and batch id, however often it is called."""
-    fields = _fields(table, frame)
-    before = _opened(uri, storage_options)
-    if before is not None:
-        if _committed(before, writer, batch_id):
-            return _nothing(before)
-        _fit(table, before, fields)  # before Spark works for nothing
-    label = f"{hashlib.sha256(writer.encode()).hexdigest()[:8]}-{batch_id}"
-    written = _write(table, uri, frame, label, storage_options)
+    batch = Batch(writer, batch_id)
+    fields = incoming_fields(table, frame)
+    before = opened(uri, storage_options)
+    if before is None:
+        refuse_dropped(uri, batch)
+    elif committed(before, batch):
+        return nothing(before)
+    else:
+        frame, fields = fitted(table, before, frame, fields)  # before Spark works for nothing
+    written = _write(table, uri, frame, label(batch), storage_options)
 
-    def commit(delta: DeltaTable) -> Commit | None:
-        if _committed(delta, writer, batch_id):
+    def commit(delta: DeltaTable | None) -> Commit | None:
+        if delta is None:
+            refuse_dropped(uri, batch)
+            return create(
+                table,
+                uri,
+                fields,
+                written.files,
+                properties(batch, rows=written.rows, retries=0),
+                storage_options,
+            )
+        if committed(delta, batch):
             files.remove(uri, written, storage_options)
-            return _nothing(delta)
-        new = _fit(table, delta, fields)
-        if new:
-            delta.alter.add_columns(list(Schema.from_json(columns.schema_json(new)).fields))
+            return nothing(delta)
+        if evolve(table, delta, uri, fields, storage_options):
             return None  # the columns are there now; the rows go on top of that version
         delta.create_write_transaction(
-            [*_adds(written)],
+            [*adds(written.files)],
             "append",
-            _schema(fields),
+            schema_of(fields),
             list(table.partition_by),
-            commit_properties=_properties(writer, batch_id, written),
+            commit_properties=properties(batch, rows=written.rows, operation="APPEND"),
         )
-        return _done(delta, written)
+        return done(delta, written.rows, len(written.files))
 
-    return _attempt(
-        table,
-        uri,
-        fields,
-        written,
-        commit,
-        _properties(writer, batch_id, written, retries=0),
-        storage_options,
-    )
+    return attempt(uri, commit, storage_options)
 
 
 def overwrite(
@@ -102,120 +97,163 @@ def overwrite(
 ) -> Commit:
     """Replace all rows at one instant, or with `only_touched` those of the partitions that the new rows are in.
 
-    A whole overwrite also replaces the columns. Rows that another writer appends meanwhile stay.
+    A whole overwrite also replaces the columns, unless the table is strict. Rows that another writer appends
+    meanwhile stay.
     """
-    if only_touched and not table.partition_by:
-        raise TableError(
-            f"table {table.name} has no partitions to replace one by one",
-            hint="give it partition_by, or leave only_touched out",
-        )
-    fields = _fields(table, frame)
-    before = _opened(uri, storage_options)
+    if only_touched:
+        return replace_partitions(table, uri, frame, storage_options=storage_options)
+    fields = incoming_fields(table, frame)
+    before = opened(uri, storage_options)
     if before is not None:
         _same_partitions(table, before)
-        if only_touched:
-            _fit(table, before, fields)
+        if table.schema == "strict":
+            frame, fields = fitted(table, before, frame, fields)
     written = _write(table, uri, frame, "overwrite", storage_options)
 
-    def commit(delta: DeltaTable) -> Commit | None:
+    def commit(delta: DeltaTable | None) -> Commit:
+        if delta is None:
+            told = properties(rows=written.rows, retries=0)
+            return create(table, uri, fields, written.files, told, storage_options)
         _same_partitions(table, delta)
-        actions: list[AddAction | RemoveAction] = [*_adds(written)]
-        if only_touched:
-            new = _fit(table, delta, fields)
-            if new:
-                delta.alter.add_columns(list(Schema.from_json(columns.schema_json(new)).fields))
-                return None
-            actions += _removes(snapshot_of(delta, uri), written)
-        turn = (delta.transaction_version(_OVERWRITER) or 0) + 1
         delta.create_write_transaction(
-            actions,
-            "append" if only_touched else "overwrite",
-            _schema(fields),
+            [*adds(written.files)],
+            "overwrite",
+            schema_of(fields),
             list(table.partition_by),
-            commit_properties=_properties(_OVERWRITER, turn, written),
+            commit_properties=properties(rows=written.rows, operation="OVERWRITE", removing_from=delta),
         )
-        return _done(delta, written)
+        return done(delta, written.rows, len(written.files))
 
-    return _attempt(
-        table, uri, fields, written, commit, _properties(_OVERWRITER, 1, written, retries=0), storage_options
-    )
+    return attempt(uri, commit, storage_options)
 
 
-def _attempt(
+def replace_partitions(
     table: Table,
     uri: str,
-    fields: Sequence[Field],
-    written: Written,
-    commit: Callable[[DeltaTable], Commit | None],
-    creation: CommitProperties,
-    storage_options: StorageOptions,
+    frame: Frame,
+    *,
+    partitions: Iterable[Partition] | None = None,
+    writer: str | None = None,
+    batch_id: int = 0,
+    storage_options: StorageOptions = None,
 ) -> Commit:
-    """Commit on top of the newest version; who loses a race looks again and tries on top of the winner."""
-    failure: Exception | None = None
-    for _ in range(_ATTEMPTS):
-        delta = _opened(uri, storage_options)
-        try:
-            if delta is not None:
-                outcome = commit(delta)
-                if outcome is not None:
-                    return outcome
-                continue
-            create_table_with_add_actions(
-                as_uri(uri),
-                _schema(fields),
-                _adds(written),
-                "error",
-                list(table.partition_by),
-                name=table.name,
-                storage_options=dict(storage_options) if storage_options else None,
-                commit_properties=creation,
+    """Replace the rows of exactly these partitions at one instant; without `partitions`, of those the new rows are in.
+
+    Name the partitions where a result may come out empty: no rows touch no partition, and the old ones would stay.
+    A partition may leave out columns, `{"month": "2026-02"}` for a table by month and place, and then means all
+    that are left open. With a writer, a batch id that was committed before changes nothing.
+    """
+    if not table.partition_by:
+        raise TableError(
+            f"table {table.name} has no partitions to replace one by one",
+            hint="give it partition_by, or overwrite all of it",
+        )
+    batch = Batch(writer, batch_id) if writer is not None else None
+    named = _texts(table, partitions) if partitions is not None else None
+    fields = incoming_fields(table, frame)
+    before = opened(uri, storage_options)
+    if before is not None:
+        if committed(before, batch):
+            return nothing(before)
+        frame, fields = fitted(table, before, frame, fields)
+    written = _write(table, uri, frame, "replace", storage_options)
+    touched = named if named is not None else [dict(file.values) for file in written.files]
+    for file in written.files:
+        if not _within(file.values, touched):
+            files.remove(uri, written, storage_options)
+            raise TableError(
+                f"table {table.name}: rows for {_words(file.values)} are not in the partitions to replace",
+                hint=f"filter them out, or replace more than {'; '.join(map(_words, touched)) or 'nothing'}",
             )
-            return Commit(version=0, written=True, rows=written.rows, files=len(written.files))
-        except CommitFailedError as error:
-            failure = error
-        except DeltaError as error:
-            if delta is not None or not exists(uri, storage_options=storage_options):
-                raise TableError(
-                    f"table {table.name} at {uri} refused a commit: {error}", hint="see its history"
-                ) from error
-            failure = error  # somebody else created the table in this instant
-    raise TableError(
-        f"table {table.name}: {_ATTEMPTS} commits lost the race against other writers: {failure}",
-        hint="let fewer writers change its columns or overwrite it at the same time",
-    ) from failure
+
+    def commit(delta: DeltaTable | None) -> Commit | None:
+        if delta is None:
+            return create(
+                table,
+                uri,
+                fields,
+                written.files,
+                properties(batch, rows=written.rows, retries=0),
+                storage_options,
+            )
+        if committed(delta, batch):
+            files.remove(uri, written, storage_options)
+            return nothing(delta)
+        if evolve(table, delta, uri, fields, storage_options):
+            return None
+        old = [file for file in snapshot_of(delta, uri).files if _within(_stored(file), touched)]
+        actions: list[Action] = [*adds(written.files), *removes(old)]
+        delta.create_write_transaction(
+            actions,
+            "append",
+            schema_of(fields),
+            list(table.partition_by),
+            commit_properties=properties(
+                batch, rows=written.rows, operation="REPLACE PARTITIONS", removing_from=delta
+            ),
+        )
+        return done(delta, written.rows, len(written.files))
+
+    return attempt(uri, commit, storage_options)
 
 
-def _fields(table: Table, frame: Frame) -> list[Field]:
+def incoming_fields(table: Table, frame: Frame) -> list[Field]:
+    """The columns of the rows that come, if a table can hold them."""
     fields = columns.fields_of(frame.schema.json(), table.name)
     columns.check_partitions(fields, table.partition_by, table.name)
     return fields
 
 
-def _write(table: Table, uri: str, frame: Frame, label: str, storage_options: StorageOptions) -> Written:
+def fitted(
+    table: Table, delta: DeltaTable, frame: Frame, fields: Sequence[Field], *, beside: Sequence[Field] = ()
+) -> tuple[Frame, list[Field]]:
+    """The rows with the table's own types where theirs are narrower; refuse rows that do not fit.
+
+    Columns `beside` the table's come along unchanged.
+    """
+    change = _fit(table, delta, fields)
+    if not change.narrower:
+        return frame, list(fields)
+    wider = {field["name"]: field for field in change.narrower}
+    return frame.selectExpr(*change.cast([*fields, *beside])), [
+        wider.get(field["name"], field) for field in fields
+    ]
+
+
+def evolve(
+    table: Table, delta: DeltaTable, uri: str, fields: Sequence[Field], storage_options: StorageOptions
+) -> bool:
+    """Bring the table to the columns of the rows, if they differ; whether it changed."""
+    change = _fit(table, delta, fields)
+    if change.widened:
+        widen(delta, uri, change, storage_options)
+    elif change.added:
+        delta.alter.add_columns(list(schema_of(change.added).fields))
+    elif change.narrower:
+        raise TableError(
+            f"table {table.name}: column {change.narrower[0]['name']} became wider while rows were written",
+            hint="write them again",
+        )
+    return change.changes_table
+
+
+def label(batch: Batch) -> str:
+    """What the folder of a batch's files is called."""
+    return f"{hashlib.sha256(batch.writer.encode()).hexdigest()[:8]}-{batch.id}"
+
+
+def _write(table: Table, uri: str, frame: Frame, name: str, storage_options: StorageOptions) -> Written:
     written = files.write(
-        frame,
-        uri,
-        partition_by=table.partition_by,
-        label=label,
-        storage_options=storage_options,
+        frame, uri, partition_by=table.partition_by, label=name, storage_options=storage_options
     )
     if not written.files:
         files.remove(uri, written, storage_options)
     return written
 
 
-def _opened(uri: str, storage_options: StorageOptions) -> DeltaTable | None:
-    return open_table(uri, storage_options) if exists(uri, storage_options=storage_options) else None
-
-
-def _committed(delta: DeltaTable, writer: str, batch_id: int) -> bool:
-    last = delta.transaction_version(writer)
-    return last is not None and last >= batch_id
-
-
-def _fit(table: Table, delta: DeltaTable, fields: Sequence[Field]) -> list[Field]:
+def _fit(table: Table, delta: DeltaTable, fields: Sequence[Field]) -> Fit:
     _same_partitions(table, delta)
-    return columns.added(fields_in(delta), fields, table.name)
+    return fit(fields_in(delta), fields, table.name, table.schema)
 
 
 def _same_partitions(table: Table, delta: DeltaTable) -> None:
@@ -228,46 +266,25 @@ def _same_partitions(table: Table, delta: DeltaTable) -> None:
         )
 
 
-def _schema(fields: Sequence[Field]) -> Schema:
-    return Schema.from_json(columns.schema_json(fields))
+def _texts(table: Table, partitions: Iterable[Partition]) -> list[dict[str, str | None]]:
+    found = [{name: as_text(value) for name, value in partition.items()} for partition in partitions]
+    for partition in found:
+        for name in partition:
+            if name not in table.partition_by:
+                raise TableError(
+                    f"table {table.name} is not partitioned by {name}",
+                    hint=f"it is partitioned by {', '.join(table.partition_by)}",
+                )
+    return found
 
 
-def _adds(written: Written) -> list[AddAction]:
-    # Only the count of rows: delta-rs hides the rows of a file whose statistics bound some columns but not all,
-    # and readers find the bounds of every column in the Parquet footers anyway.
-    return [
-        AddAction(
-            file.path, file.size, file.values, file.modified_ms, True, json.dumps({"numRecords": file.rows})
-        )
-        for file in written.files
-    ]
+def _stored(file: StoredFile) -> dict[str, str | None]:
+    return {name: as_text(value) for name, value in file.values.items()}
 
 
-def _removes(snapshot: Snapshot, written: Written) -> list[RemoveAction]:
-    touched = {tuple(as_text(file.values[name]) for name in snapshot.partition_by) for file in written.files}
-    now = int(time.time() * 1000)
-    removes: list[RemoveAction] = []
-    for file in snapshot.files:
-        values = {name: as_text(value) for name, value in file.values.items()}
-        if tuple(values[name] for name in snapshot.partition_by) in touched:
-            removes.append(RemoveAction(file.path, True, now, file.size, values))
-    return removes
+def _within(values: Mapping[str, str | None], partitions: Iterable[Mapping[str, str | None]]) -> bool:
+    return any(all(values[name] == text for name, text in partition.items()) for partition in partitions)
 
 
-def _properties(
-    writer: str, batch_id: int, written: Written, *, retries: int | None = None
-) -> CommitProperties:
-    return CommitProperties(
-        max_commit_retries=retries,
-        custom_metadata={WRITER_KEY: writer, BATCH_KEY: batch_id, ROWS_KEY: written.rows},
-        app_transactions=[Transaction(writer, batch_id)],
-    )
-
-
-def _nothing(delta: DeltaTable) -> Commit:
-    return Commit(version=delta.version(), written=False, rows=0, files=0)
-
-
-def _done(delta: DeltaTable, written: Written) -> Commit:
-    delta.update_incremental()
-    return Commit(version=delta.version(), written=True, rows=written.rows, files=len(written.files))
+def _words(values: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name}={text}" for name, text in values.items()) or "all of it"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 Message = Any  # confluent_kafka.Message, of which the library types nothing
+Heard = Callable[[GearshiftError | None], None]
 
 _log = logging.getLogger(__name__)
 _CHUNK = 500
@@ -51,8 +52,7 @@ class GroupConsumer:
 
     confluent-kafka aborts the process if one of its callbacks comes after a blocking call made by an earlier one
     within the same poll. So there are two clients: what is looked up within a callback is asked of the second,
-    and a commit within a callback does not wait; it is answered before the partitions go, and
-    `on_commit_failed` is told if it was not taken.
+    and a commit within a callback is one of those that do not wait; it is answered before the partitions go.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class GroupConsumer:
         on_assigned: Callable[[list[Place]], Mapping[Place, int]],
         on_revoked: Callable[[list[Place]], None],
         on_lost: Callable[[list[Place]], None],
-        on_commit_failed: Callable[[GearshiftError], None],
         max_poll_interval: timedelta = timedelta(minutes=5),
     ) -> None:
         self.group_id = group_id
@@ -73,8 +72,8 @@ class GroupConsumer:
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost
-        self._on_commit_failed = on_commit_failed
-        self._within_callback = False
+        self.in_callback = False
+        self._waiting: dict[frozenset[tuple[str, int, int]], list[Heard]] = {}
         self._max_poll_interval = max_poll_interval
         self._moved: dict[Place, int | None] = {}
         self._lookups: Any = Client(connection, group_id=group_id, enable_auto_commit=False).open(Consumer)
@@ -141,15 +140,13 @@ class GroupConsumer:
     def commit(self, offsets: Mapping[Place, int]) -> None:
         """Commit, and return when the broker has it.
 
-        NotAMemberError if the group went on without us; RetriableError if no broker took it.
+        NotAMemberError if the group went on without us; RetriableError if no broker took it, which can take
+        a minute. Not from within a callback.
         """
         if not offsets:
             return
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         try:
-            if self._within_callback:
-                self._consumer.commit(offsets=places, asynchronous=True)
-                return
             done = self._consumer.commit(offsets=places, asynchronous=False) or ()
         except KafkaException as raised:
             refused = self._refused(kafka_error(raised), str(raised))
@@ -161,14 +158,23 @@ class GroupConsumer:
             if refused is not None:
                 raise refused
 
-    def _committed_later(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
-        """What became of a commit within a callback."""
-        errors = [error, *(place.error for place in places)]
-        for each in errors:
-            refused = self._refused(each, str(each)) if each is not None else None
-            if refused is not None:
-                self._on_commit_failed(refused)
-                return
+    def commit_soon(self, offsets: Mapping[Place, int], heard: Heard) -> None:
+        """Commit without waiting; a later `poll` tells `heard` the error that `commit` would raise, or None."""
+        if not offsets:
+            heard(None)
+            return
+        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        self._waiting.setdefault(_known_by(places), []).append(heard)
+        try:
+            self._consumer.commit(offsets=places, asynchronous=True)
+        except KafkaException as raised:
+            self._committed(kafka_error(raised), places)
+
+    def _committed(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        errors = [each for each in (error, *(place.error for place in places)) if each is not None]
+        refused = next((found for each in errors if (found := self._refused(each, str(each)))), None)
+        for heard in self._waiting.pop(_known_by(places), ()):
+            heard(refused)
 
     def _refused(self, error: KafkaError | None, words: str) -> GearshiftError | None:
         if error is not None and error.code() in _NO_MEMBER:
@@ -232,12 +238,13 @@ class GroupConsumer:
             check_crcs=True,
             fetch_wait_max_ms=100,
             fetch_error_backoff_ms=50,
+            fetch_queue_backoff_ms=50,  # the usual second without a fetch after a full queue leaves a quick handler idle
             queued_min_messages=20_000,
             queued_max_messages_kbytes=16_384,
             max_poll_interval_ms=round(self._max_poll_interval / timedelta(milliseconds=1)),
             **classic,
         )
-        self._client.properties["on_commit"] = self._committed_later
+        self._client.properties["on_commit"] = self._committed
         self._consumer: Any = self._client.open(Consumer)
         self._consumer.subscribe(
             self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
@@ -254,7 +261,7 @@ class GroupConsumer:
 
     def _assigned(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
         places = [(place.topic, place.partition) for place in partitions]
-        with self._in_callback():
+        with self._calling_back():
             begins: Mapping[Place, int] = self._on_assigned(places) if places else {}
         self._moved.update(begins)
         self._consumer.incremental_assign([TopicPartition(*place, begins[place]) for place in places])
@@ -262,19 +269,23 @@ class GroupConsumer:
     def _revoked(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
         places = [(place.topic, place.partition) for place in partitions]
         self._moved.update(dict.fromkeys(places))
-        with self._in_callback():
+        with self._calling_back():
             self._on_revoked(places)
 
     def _lost(self, _consumer: Any, partitions: list[TopicPartition]) -> None:
         places = [(place.topic, place.partition) for place in partitions]
         self._moved.update(dict.fromkeys(places))
-        with self._in_callback():
+        with self._calling_back():
             self._on_lost(places)
 
     @contextmanager
-    def _in_callback(self) -> Generator[None]:
-        self._within_callback = True
+    def _calling_back(self) -> Generator[None]:
+        self.in_callback = True
         try:
             yield
         finally:
-            self._within_callback = False
+            self.in_callback = False
+
+
+def _known_by(places: Iterable[TopicPartition]) -> frozenset[tuple[str, int, int]]:
+    return frozenset((place.topic, place.partition, place.offset) for place in places)

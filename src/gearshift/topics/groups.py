@@ -52,7 +52,8 @@ class GroupOffsets:
     def commit(self, offsets: Mapping[tuple[str, int], int], *, said: str | None = None) -> None:
         """Set these offsets, with a word that is kept beside them; TopicError if the group has members of its own."""
         places = [
-            TopicPartition(topic, partition, offset, said or "") for (topic, partition), offset in offsets.items()
+            TopicPartition(topic, partition, offset, said or "")
+            for (topic, partition), offset in offsets.items()
         ]
         try:
             done = self._consumer.commit(offsets=places, asynchronous=False)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
@@ -48,7 +49,7 @@ class Member:
 
     @property
     def log(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")[-6000:]
+        return self._log.read_text(encoding="utf-8", errors="replace")[-12000:]
 
     @property
     def alive(self) -> bool:
@@ -74,6 +75,12 @@ class Member:
             return eventually(found, within=within)
         except AssertionError as error:
             raise AssertionError(f"{error}; {self.status}\n{self.log}") from None
+
+    @property
+    def resident(self) -> int:
+        """The memory it holds, in bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) * 1024
 
     def kill(self) -> None:
         """`kill -9`."""
@@ -131,6 +138,9 @@ class Bench:
         for member in self.members:
             if member.alive:
                 member.thaw()
+                if error is not None:
+                    os.kill(member.pid, signal.SIGUSR1)  # its log then shows where every thread is
+                    time.sleep(0.2)
                 member.kill()
         if error is not None:
             logs = "\n".join(f"--- {member.pid} {member.status}\n{member.log}" for member in self.members)
@@ -147,9 +157,9 @@ class Bench:
                     producer.send(self.declared.topic, Numbered(key, self.sent[key], "x" * padding))
                 self.sent[key] += 1
 
-    def sending(self, rate: float, keys: int = 10) -> Sending:
-        """A steady flow while the block lasts."""
-        return Sending(self, rate, keys)
+    def sending(self, rate: float, keys: int = 10, hot: float = 0.0) -> Sending:
+        """A steady flow while the block lasts, with this share of it on one more key, `hot`."""
+        return Sending(self, rate, keys, hot)
 
     # members
 
@@ -221,8 +231,8 @@ class Bench:
 class Sending:
     """Sends records at a rate from a thread."""
 
-    def __init__(self, bench: Bench, rate: float, keys: int) -> None:
-        self._bench, self._rate, self._keys = bench, rate, keys
+    def __init__(self, bench: Bench, rate: float, keys: int, hot: float) -> None:
+        self._bench, self._rate, self._keys, self._hot = bench, rate, keys, hot
         self._closing = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -241,12 +251,13 @@ class Sending:
         bench = self._bench
         try:
             with Producer(bench.connection) as producer:
-                number = 0
-                while not self._closing.wait(1 / self._rate):
-                    key = f"k{number % self._keys}"
+                began, number = time.monotonic(), 0
+                while not self._closing.wait(max(0.0, began + number / self._rate - time.monotonic())):
+                    number += 1
+                    hot = number % 100 < self._hot * 100
+                    key = "hot" if hot else f"k{number % self._keys}"
                     producer.send(bench.declared.topic, Numbered(key, bench.sent[key]))
                     bench.sent[key] += 1
-                    number += 1
         except BaseException as error:
             self._error = error
 

@@ -5,6 +5,7 @@ PLAN is JSON. It tells how it is in lines of JSON on its output, and ends in ord
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import signal
@@ -37,6 +38,7 @@ def main(plan: Plan) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(process)d %(threadName)s %(levelname)s %(message)s"
     )
+    faulthandler.register(signal.SIGUSR1)  # shows where every thread is
     fault = Fault(plan)
     _watch_commits(plan, fault)
     worker = (CommitsFirst if plan.commits_first else Worker)(
@@ -60,22 +62,34 @@ def main(plan: Plan) -> int:
 
 def _watch_commits(plan: Plan, fault: Fault) -> None:
     """Die or fail where offsets are committed, as the plan says."""
-    commit, commit_transaction = GroupConsumer.commit, TransactionalProducer.commit
+    commit, commit_soon = GroupConsumer.commit, GroupConsumer.commit_soon
+    commit_transaction = TransactionalProducer.commit
     began: list[float] = []
 
+    def fails(offsets: Mapping[tuple[str, int], int]) -> bool:
+        if not any(offset > 0 for offset in offsets.values()):
+            return False
+        fault.reached("commit")
+        began.append(time.monotonic())
+        return time.monotonic() < began[0] + plan.failing_commits
+
     def committing(consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int]) -> None:
-        if any(offset > 0 for offset in offsets.values()):
-            fault.reached("commit")
-            began.append(time.monotonic())
-            if time.monotonic() < began[0] + plan.failing_commits:
-                raise RetriableError("no commit is taken")
+        if fails(offsets):
+            raise RetriableError("no commit is taken")
         commit(consumer, offsets)
+
+    def committing_soon(consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int], heard: Any) -> None:
+        if fails(offsets):
+            heard(RetriableError("no commit is taken"))
+        else:
+            commit_soon(consumer, offsets, heard)
 
     def committing_transaction(producer: TransactionalProducer) -> None:
         fault.reached("transaction")
         commit_transaction(producer)
 
     GroupConsumer.commit = committing
+    GroupConsumer.commit_soon = committing_soon
     TransactionalProducer.commit = committing_transaction
 
 

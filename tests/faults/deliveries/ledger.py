@@ -20,6 +20,8 @@ class Line(NamedTuple):
     process: int
     partition: int
     offset: int
+    waited: float
+    """Seconds since it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,6 @@ def lines(file: Path) -> list[Line]:
         return []
     whole = file.read_bytes().rpartition(b"\n")[0].decode()
     return [
-        Line(key, int(n), int(process), int(partition), int(offset))
-        for key, n, process, partition, offset in (line.split(",") for line in whole.splitlines())
+        Line(key, int(n), int(process), int(partition), int(offset), float(waited))
+        for key, n, process, partition, offset, waited in (line.split(",") for line in whole.splitlines())
     ]

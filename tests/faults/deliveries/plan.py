@@ -126,7 +126,8 @@ def declare(plan: Plan, fault: Fault) -> Declared:
             time.sleep(plan.sleep_once)
         if plan.sleep:
             time.sleep(plan.sleep)
-        line = f"{value.key},{value.n},{os.getpid()},{record.partition},{record.offset}\n"
+        waited = time.time() - record.timestamp.timestamp() if record.timestamp else 0.0
+        line = f"{value.key},{value.n},{os.getpid()},{record.partition},{record.offset},{waited:.4f}\n"
         os.write(file, line.encode())
         fault.reached("handler")
         return _result(plan, value)
@@ -166,7 +167,7 @@ def _target(plan: Plan, copies: gs.Topic) -> Any:
         return copies
     if plan.to.startswith("http"):
         return Webhook(plan.to, timeout=timedelta(seconds=5))
-    return Postgres(table=plan.name, key=("key", "n"), dsn=plan.to)
+    return Postgres(table=plan.name, dsn=plan.to, create=False)
 
 
 def _result(plan: Plan, value: Numbered) -> Any:

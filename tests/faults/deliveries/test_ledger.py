@@ -98,6 +98,26 @@ def frozen(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         return b.verdict()
 
 
+def frozen_in_handler(bench: Callable[..., Bench], **plan: Any) -> Verdict:
+    """SIGSTOP while the handler runs: its result, which another has delivered meanwhile, is not written any more."""
+    with HttpGateway() as gateway, bench(to=gateway.url, **plan) as b:
+        cold = b.start(member="0", sleep_once=5.0)
+        cold.await_status(lambda status: len(_own(b, status)) == 2)
+        b.send(200)
+        cold.await_status(lambda status: status["in_flight"] > 0)
+        cold.freeze()
+        since = time.monotonic()
+        b.start(member="1")
+        b.await_all()
+        eventually(lambda: time.monotonic() - since > FREEZE, within=60)
+        cold.thaw()
+        cold.await_status(lambda status: len(_own(b, status)) == 1)
+        b.send(200)
+        eventually(lambda: len(set(_accepted(gateway))) == b.sent.total(), within=60)
+        b.await_committed()
+        return b.verdict(_accepted(gateway))
+
+
 def destination_down(bench: Callable[..., Bench], *, seconds: float = 30.0, **plan: Any) -> Verdict:
     """What the records are sent to does not answer for half a minute."""
     with HttpGateway() as gateway, bench(to=gateway.url, parallelism=4, **plan) as b:
@@ -337,9 +357,13 @@ AT_LEAST_ONCE: dict[str, Scenario] = {
     "kill -9 between write and commit": killed_after_write,
     "kill -9 between write and commit, async": partial(killed_after_write, commit="async", parallelism=8),
     "rebalances": rebalances,
+    "rebalances, side by side": partial(rebalances, parallelism=8),
     "rebalances, async": partial(rebalances, commit="async", parallelism=8),
     "frozen past the session": frozen,
+    "frozen past the session, side by side": partial(frozen, parallelism=4),
     "frozen past the session, async": partial(frozen, commit="async", parallelism=4),
+    # At the commit of one lane the others are in their handlers, or wait for their marks to be safe.
+    "once_by: kill -9 beside handlers at work": partial(killed_at_commit, once=True, parallelism=8),
     "destination down for 30 s": destination_down,
     "async commits failing": partial(failing_commits, commit="async", parallelism=4),
     "sync commits failing": failing_commits,
@@ -350,6 +374,7 @@ EXACTLY_ONCE: dict[str, Scenario] = {
     "destination slower than the poll interval, async": partial(
         slow_destination, commit="async", parallelism=4
     ),
+    "frozen in the handler": frozen_in_handler,
     "poison": poison,
     "poison, in lists": partial(poison, batch=100),
     "2 MB records": large_records,

@@ -30,5 +30,7 @@ def test_kafka_has_its_broker_and_a_log_and_spark_only_what_pyspark_lacks() -> N
 
 
 def test_an_unknown_group_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ArtifactError, match="'flink'; there are cassandra, kafka, registry, spark"):
+    with pytest.raises(
+        ArtifactError, match="'flink'; there are cassandra, connect, debezium, kafka, registry, spark"
+    ):
         artifacts.members("flink")

@@ -23,7 +23,9 @@ def test_services_are_read_from_flags_the_environment_and_the_file(tmp_path: Pat
 
 
 def test_an_unknown_service_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"'mongo'; there are cassandra, postgres; change --with"):
+    with pytest.raises(
+        SettingsError, match=r"'mongo'; there are cassandra, postgres, connect; change --with"
+    ):
         load({"services": "mongo"}, folder=tmp_path, environ={})
 
 

@@ -1,0 +1,278 @@
+"""`gearshift table`: what the warehouse holds, in SQL and by version, and its upkeep."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from gearshift.tables import Answer
+
+app = typer.Typer(help="Warehouse tables: list, show, history, sql, compact, vacuum.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="The table's name.", show_default=False)]
+
+
+@app.command("list")
+def list_tables(output: OutputOption = Output.TEXT) -> None:
+    """List the tables of the warehouse."""
+    from gearshift import tables
+
+    warehouse = read_settings().warehouse_uri
+    found = [_summary(tables.table_uri(warehouse, name), name) for name in tables.names(warehouse)]
+    if output is Output.JSON:
+        print_json(found)
+        return
+    from gearshift.cli.listing import number, plain, table, wide_console
+
+    shown = table("table", "partitioned by", "last change", right=("version", "rows", "files", "size"))
+    for each in found:
+        shown.add_row(
+            plain(each["table"]),
+            plain(", ".join(each["partition_by"])),
+            plain(each["changed_at"] or ""),
+            number(each["version"]),
+            number(each["rows"]),
+            number(each["files"]),
+            _size(each["bytes"]),
+        )
+    wide_console().print(shown if found else f"no tables in {warehouse} yet")
+
+
+@app.command()
+def show(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
+    """Show a table's columns, its size and when it last changed."""
+    from gearshift import tables
+    from gearshift.tables.columns import type_name
+
+    warehouse = read_settings().warehouse_uri
+    uri = tables.find(warehouse, name)
+    found = _summary(uri, name)
+    columns = [
+        {"name": field["name"], "type": type_name(field["type"])} for field in tables.read_paths(uri).fields
+    ]
+    if output is Output.JSON:
+        print_json({**found, "columns": columns})
+        return
+    from gearshift.cli.listing import number, plain, table, wide_console
+
+    console = wide_console()
+    console.print(f"[bold]{plain(name)}[/] at {plain(uri)}", soft_wrap=True)
+    console.print(
+        f"version {found['version']}, {number(found['rows'])} rows in {number(found['files'])} files "
+        f"({_size(found['bytes'])}), changed {plain(found['changed_at'])}"
+    )
+    shown = table("column", "type", "")
+    for column in columns:
+        of_partition = "partition" if column["name"] in found["partition_by"] else ""
+        shown.add_row(plain(column["name"]), plain(column["type"]), of_partition)
+    console.print(shown)
+
+
+@app.command()
+def history(
+    name: NameArgument,
+    limit: Annotated[int, typer.Option(help="How many changes, newest first.", min=1)] = 20,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show a table's commits, newest first: `sql` reads `NAME@vVERSION` of each that is not vacuumed."""
+    from gearshift import tables
+
+    changes = tables.history(tables.find(read_settings().warehouse_uri, name), limit=limit)
+    if output is Output.JSON:
+        print_json(
+            [
+                {
+                    "version": change.version,
+                    "at": change.at.isoformat(),
+                    "operation": change.operation,
+                    "writer": change.writer,
+                    "batch": change.batch_id,
+                    "rows": change.rows,
+                }
+                for change in changes
+            ]
+        )
+        return
+    from gearshift.cli.listing import number, plain, table, wide_console
+
+    shown = table("version", "at", "operation", "writer", right=("batch", "rows"))
+    for change in changes:
+        shown.add_row(
+            str(change.version),
+            f"{change.at:%Y-%m-%d %H:%M:%S}",
+            plain(change.operation.lower()),
+            plain(change.writer),
+            number(change.batch_id),
+            number(change.rows),
+        )
+    wide_console().print(shown)
+
+
+@app.command()
+def sql(
+    query: Annotated[
+        str,
+        typer.Argument(help='One query, such as "SELECT * FROM orders LIMIT 5"; - reads it from stdin.'),
+    ],
+    as_of: Annotated[
+        str | None, typer.Option(help="Read all tables as they were then: a time with its zone.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="duckdb, which is instant, or spark.")] = "duckdb",
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Ask the tables in SQL; `orders@v3` is the table orders at version 3."""
+    from gearshift import tables
+
+    settings = read_settings()
+    asked = sys.stdin.read() if query == "-" else query
+    moment = _instant(as_of) if as_of is not None else None
+    if engine == "duckdb":
+        answer = tables.sql(settings.warehouse_uri, asked, as_of=moment)
+    elif engine == "spark":
+        if moment is not None:
+            raise typer.BadParameter("only with --engine duckdb", param_hint="--as-of")
+        from gearshift.pipelines.asking import ask_spark
+
+        answer = ask_spark(settings, asked)
+    else:
+        raise typer.BadParameter("must be duckdb or spark", param_hint="--engine")
+    _print_answer(answer, output)
+
+
+@app.command()
+def compact(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
+    """Put a table's small files together; readers and writers go on meanwhile."""
+    from gearshift import tables
+
+    done = tables.compact(tables.find(read_settings().warehouse_uri, name))
+    if output is Output.JSON:
+        print_json({"table": name, "taken": done.taken, "made": done.made, "version": done.version})
+    else:
+        sys.stdout.write(
+            f"{name}: {done.taken} files became {done.made}\n" if done.taken else f"{name}: nothing to do\n"
+        )
+
+
+@app.command()
+def vacuum(
+    name: NameArgument,
+    older_than: Annotated[
+        str, typer.Option(help="How long old versions stay readable; an hour at the least.")
+    ] = "7 days",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which files would go.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Remove files that no version of this age needs, and what killed writers left."""
+    from gearshift import tables
+
+    uri = tables.find(read_settings().warehouse_uri, name)
+    done = tables.vacuum(uri, _duration(older_than), dry_run=dry_run)
+    if output is Output.JSON:
+        print_json({"table": name, "dry_run": done.dry_run, "files": list(done.paths)})
+        return
+    if dry_run:
+        sys.stdout.writelines(f"{path}\n" for path in done.paths)
+    say(f"{name}: {len(done.paths)} files {'would be' if dry_run else 'were'} removed")
+
+
+def _summary(uri: str, name: str) -> dict[str, Any]:
+    from gearshift import tables
+
+    snapshot = tables.read_paths(uri)
+    last = tables.history(uri, limit=1)
+    return {
+        "table": name,
+        "uri": uri,
+        "version": snapshot.version,
+        "rows": snapshot.rows,
+        "files": len(snapshot.files),
+        "bytes": sum(file.size for file in snapshot.files),
+        "partition_by": list(snapshot.partition_by),
+        "changed_at": last[0].at.isoformat(timespec="seconds") if last else None,
+    }
+
+
+def _print_answer(answer: Answer, output: Output) -> None:
+    if output is Output.JSON:
+        print_json([{name: _json(value) for name, value in row.items()} for row in answer.dicts()])
+        return
+    from gearshift.cli.listing import plain, table, wide_console
+
+    numeric = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "HUGE")
+    shown = table()
+    for name, kind in zip(answer.columns, answer.types, strict=True):
+        right = any(word in kind.upper() for word in numeric) and "[" not in kind and "(" not in kind[:7]
+        shown.add_column(plain(name), justify="right" if right else "left")
+    for row in answer.rows:
+        shown.add_row(*("" if value is None else plain(_text(value)) for value in row))
+    console = wide_console()
+    console.print(shown if answer.columns else "done")
+    rows = len(answer.rows)
+    say(f"{rows} row{'' if rows == 1 else 's'}")
+
+
+def _text(value: Any) -> str:
+    return value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
+
+
+def _json(value: Any) -> Any:
+    """A value as JSON has it: times and decimals as text, so that nothing is rounded.
+
+    >>> from datetime import UTC
+    >>> from decimal import Decimal
+    >>> _json({"at": datetime(2026, 1, 1, tzinfo=UTC), "price": [Decimal("1.50")]})
+    {'at': '2026-01-01T00:00:00+00:00', 'price': ['1.50']}
+    """
+    if isinstance(value, dict):
+        entries: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return {str(name): _json(entry) for name, entry in entries.items()}
+    if isinstance(value, list | tuple):
+        listed: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return [_json(entry) for entry in listed]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no word for it
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _size(count: float) -> str:
+    """A size as people say it.
+
+    >>> _size(512), _size(2_500_000)
+    ('512 B', '2.4 MB')
+    """
+    units = iter(("B", "KB", "MB", "GB", "TB"))
+    unit = next(units)
+    while count >= 1024 and unit != "TB":
+        count, unit = count / 1024, next(units)
+    return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def _duration(text: str) -> timedelta:
+    from gearshift.freshness import Freshness
+
+    return Freshness.parse(text).duration
+
+
+def _instant(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time; write 2026-01-31T08:00+01:00", param_hint="--as-of"
+        ) from None
+    if moment.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} has no time zone; add Z or +01:00", param_hint="--as-of")
+    return moment

@@ -1,0 +1,161 @@
+"""Debezium's change events: from the bytes of a record to a typed change, with or without Connect's schema."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Generic, TypeVar, cast
+
+from gearshift.errors import DecodeError
+from gearshift.schemas.decoding import decoder
+from gearshift.schemas.encoding import EPOCH, Misfit
+from gearshift.schemas.shapes import describe
+from gearshift.sources import debezium_values as values
+
+T = TypeVar("T")
+
+LARGEST = 16 << 20  # bytes of a record that are parsed; Kafka's own limit is a tenth of it
+_UNCHANGED = "__debezium_unavailable_value"
+_UNCHANGED_FORMS = (_UNCHANGED, base64.b64encode(_UNCHANGED.encode()).decode())
+
+
+class Op(StrEnum):
+    """What happened to the row."""
+
+    CREATE = "c"
+    UPDATE = "u"
+    DELETE = "d"
+    READ = "r"
+    """The row was there when the snapshot was taken."""
+    TRUNCATE = "t"
+    """Every row of the table went; it names none."""
+    MESSAGE = "m"
+    """A message in the database's log, of no table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[T]):
+    """One change of one row.
+
+    `before` is None where the old row is not known; `key` has the primary key in any case.
+    """
+
+    op: Op
+    before: T | None = None
+    after: T | None = None
+    key: Mapping[str, Any] | None = None
+    source_time: datetime | None = None
+    """When the database committed it."""
+
+
+class ChangeDecoder(Generic[T]):
+    """Reads the records of one table's topic as changes of rows of a dataclass.
+
+    >>> @dataclass
+    ... class Order:
+    ...     id: int
+    >>> change = ChangeDecoder(Order).decode(b'{"id":1}', b'{"op":"c","before":null,"after":{"id":1}}')
+    >>> change.op.name, change.after
+    ('CREATE', Order(id=1))
+    """
+
+    def __init__(
+        self, row: type[T], *, replica_identity_full: bool = False, timestamps: values.Unit | None = None
+    ) -> None:
+        """Say `replica_identity_full` where the table is so in PostgreSQL, or there is no `before`.
+
+        `timestamps` is the unit of numbers that stand for instants where Connect's schema does not tell.
+        """
+        shape = describe(row)
+        self._row = row
+        self._full = replica_identity_full
+        self._to_row = decoder(shape, values.decoding(timestamps))
+
+    def decode(self, key: bytes | None, value: bytes | None) -> Change[T] | None:
+        """The change, or None for a tombstone, the empty record that follows a delete; raises DecodeError."""
+        if value is None:
+            return None
+        try:
+            return self._change(_unwrapped(key) if key else None, _unwrapped(value))
+        except Misfit as misfit:
+            raise DecodeError(f"no change of {self._row.__name__}: {misfit}", hint=_hint(misfit)) from None
+
+    def _change(self, key: Any, envelope: Any) -> Change[T]:
+        if not isinstance(envelope, dict) or "op" not in envelope:
+            raise Misfit("is not Debezium's envelope: there is no op", ("op",))
+        found = cast("dict[str, Any]", envelope)
+        try:
+            op = Op(found["op"])
+        except ValueError:
+            raise Misfit("is no operation of Debezium's", ("op",)) from None
+        before, after = found.get("before"), found.get("after")
+        if op in (Op.CREATE, Op.UPDATE, Op.READ) and after is None:
+            raise Misfit("is missing", ("after",))
+        return Change(
+            op=op,
+            before=self._read(before, "before") if before is not None and self._is_known(found) else None,
+            after=None if after is None else self._read(after, "after"),
+            key=cast("dict[str, Any]", key) if isinstance(key, dict) else None,
+            source_time=_source_time(found),
+        )
+
+    def _is_known(self, envelope: Mapping[str, Any]) -> bool:
+        # PostgreSQL sends the key alone unless told otherwise, and Debezium then makes up what may not be null: a
+        # deleted row comes with '', 0.00 and 1970 as if it had held them. Nothing in the record tells.
+        source = envelope.get("source")
+        connector = cast("dict[str, Any]", source).get("connector") if isinstance(source, dict) else None
+        return self._full or connector != "postgresql"
+
+    def _read(self, row: Any, part: str) -> T:
+        try:
+            if isinstance(row, dict):
+                for name, datum in cast("dict[str, Any]", row).items():
+                    if isinstance(datum, str) and datum in _UNCHANGED_FORMS:
+                        raise Misfit("was not sent: it is large and did not change", (name,))
+            return self._to_row(row)
+        except Misfit as misfit:
+            raise misfit.inside(part) from None
+
+
+def _unwrapped(data: bytes) -> Any:
+    """The JSON, out of Connect's `{"schema": …, "payload": …}` if it is in one, its logical types applied."""
+    if len(data) > LARGEST:
+        raise Misfit(f"is {len(data)} bytes long, and {LARGEST} are read at most")
+    try:
+        # Numbers keep every digit until the field's own type is known.
+        found: Any = json.loads(data.decode("utf-8"), parse_float=values.Number)
+        wrapped = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        if wrapped.keys() == {"schema", "payload"}:
+            return values.apply(wrapped["schema"], wrapped["payload"])
+        return cast("Any", found)
+    except RecursionError:
+        raise Misfit("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise Misfit(f"not readable as JSON: {error}") from None
+
+
+def _source_time(envelope: Mapping[str, Any]) -> datetime | None:
+    source = envelope.get("source")
+    stamp = cast("dict[str, Any]", source).get("ts_ms") if isinstance(source, dict) else None
+    if stamp is None:
+        stamp = envelope.get("ts_ms")
+    if stamp is None:
+        return None
+    if type(stamp) is not int:
+        raise Misfit("is no number of milliseconds", ("source", "ts_ms"))
+    try:
+        return (EPOCH + timedelta(milliseconds=stamp)).astimezone(UTC)
+    except OverflowError:
+        raise Misfit("is beyond the year 9999", ("source", "ts_ms")) from None
+
+
+def _hint(misfit: Misfit) -> str | None:
+    if misfit.path == ("op",):
+        return "take the transform ExtractNewRecordState off the connector, or read the topic as plain rows"
+    if "was not sent" in misfit.reason:
+        return "ALTER TABLE … REPLICA IDENTITY FULL makes PostgreSQL send it"
+    return None

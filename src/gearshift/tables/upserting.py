@@ -1,0 +1,163 @@
+"""Upserts: a batch's rows replace those of the same key, whatever comes late, twice or out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltalake import DeltaTable
+
+from gearshift.definitions import Table
+from gearshift.errors import TableError
+from gearshift.tables import files
+from gearshift.tables.columns import Field, type_name
+from gearshift.tables.commits import (
+    Batch,
+    Commit,
+    adds,
+    attempt,
+    committed,
+    create,
+    done,
+    nothing,
+    opened,
+    properties,
+    refuse_dropped,
+    removes,
+    schema_of,
+)
+from gearshift.tables.deletions import Deletions
+from gearshift.tables.files import Frame, WrittenFile
+from gearshift.tables.location import StorageOptions, as_uri
+from gearshift.tables.merging import Merge
+from gearshift.tables.snapshot import StoredFile, fields_in, snapshot_of
+from gearshift.tables.store import Store
+from gearshift.tables.writing import evolve, fitted, incoming_fields, label
+
+# Types that DuckDB compares as Delta's other readers do.
+_KEY_TYPES = ("string", "byte", "short", "integer", "long", "boolean", "date", "timestamp", "timestamp_ntz")
+
+
+def upsert(
+    table: Table,
+    uri: str,
+    frame: Frame,
+    *,
+    writer: str | None = None,
+    batch_id: int = 0,
+    storage_options: StorageOptions = None,
+) -> Commit:
+    """Merge a batch into a table by its key, exactly once per writer and batch id.
+
+    The rows of the outcome are those that came to count: neither late, nor deleted, nor superseded in the batch.
+    Files that hold none of the batch's keys stay as they are.
+    """
+    batch = Batch(writer, batch_id) if writer is not None else None
+    everything = incoming_fields(table, frame)
+    fields = [field for field in everything if field["name"] != table.deleted]
+    beside = [field for field in everything if field["name"] == table.deleted]
+    _check_columns(table, everything)
+    before = opened(uri, storage_options)
+    if before is None:
+        refuse_dropped(uri, batch)
+    elif committed(before, batch):
+        return nothing(before)
+    else:
+        frame, fields = fitted(table, before, frame, fields, beside=beside)
+    name = label(batch) if batch is not None else "upsert"
+    staged = files.write(frame, uri, partition_by=(), label=f"{name}-staged", storage_options=storage_options)
+    try:
+        store = Store(uri, storage_options)
+        rows = store.dataset(schema_of([*fields, *beside]), [(file.path, {}) for file in staged.files])
+        with Merge(table, rows) as merge:
+            Deletions(table, uri, storage_options).apply(merge, batch, fields)
+            return _merge_in(table, uri, fields, merge, batch, name, storage_options)
+    finally:
+        files.remove(uri, staged, storage_options)
+
+
+def _merge_in(
+    table: Table,
+    uri: str,
+    fields: Sequence[Field],
+    merge: Merge,
+    batch: Batch | None,
+    name: str,
+    storage_options: StorageOptions,
+) -> Commit:
+    store = Store(uri, storage_options)
+
+    def write(touched: Sequence[StoredFile], columns: Sequence[Field]) -> list[WrittenFile]:
+        schema = schema_of(columns)
+        survivors = store.dataset(schema, [(file.path, file.values) for file in touched])
+        folder = files.new_folder(name)
+        return [
+            file
+            for values, batches in merge.outcome(survivors)
+            for file in files.write_batches(
+                as_uri(uri),
+                folder,
+                schema,
+                table.partition_by,
+                values,
+                batches,
+                storage_options=storage_options,
+            )
+        ]
+
+    def commit(delta: DeltaTable | None) -> Commit | None:
+        if delta is None:
+            refuse_dropped(uri, batch)
+            written = write([], fields)
+            told = properties(batch, rows=merge.counting(), retries=0)
+            return create(table, uri, fields, written, told, storage_options)
+        if committed(delta, batch):
+            return nothing(delta)
+        if evolve(table, delta, uri, fields, storage_options):
+            return None
+        snapshot = snapshot_of(delta, uri)
+        has = fields_in(delta)
+        existing = store.dataset(
+            schema_of(has), [(file.path, file.values) for file in snapshot.files], numbered=Merge.FILE
+        )
+        touched = [snapshot.files[number] for number in merge.touched(existing)]
+        written = write(touched, has)
+        delta.create_write_transaction(
+            [*adds(written), *removes(touched)],
+            "append",
+            schema_of(has),
+            list(table.partition_by),
+            # No retries: rows that somebody else brought in between were not looked at.
+            commit_properties=properties(
+                batch, rows=merge.counting(), operation="UPSERT", removing_from=delta, retries=0
+            ),
+        )
+        return done(delta, merge.counting(), len(written))
+
+    return attempt(uri, commit, storage_options)
+
+
+def _check_columns(table: Table, fields: Sequence[Field]) -> None:
+    types = {str(field["name"]): field["type"] for field in fields}
+    if not table.key:
+        raise TableError(
+            f"table {table.name} has no key to upsert by", hint="declare it with key=, or append to it"
+        )
+    wanted = {"key": table.key, "order_by": table.order_by, "deleted": (table.deleted,)}
+    for what, names in wanted.items():
+        for name in names:
+            if name is not None and name not in types:
+                raise TableError(
+                    f"table {table.name} has {what}={name!r}, which the rows do not have",
+                    hint=f"the columns are {', '.join(types)}",
+                )
+    for name in table.key:
+        if types[name] not in _KEY_TYPES and not str(types[name]).startswith("decimal("):
+            raise TableError(
+                f"table {table.name} cannot have {name} in its key, which is {type_name(types[name])}",
+                hint="use a string, a number without fractions, a date or a time",
+            )
+    if table.deleted is not None and types[table.deleted] != "boolean":
+        raise TableError(
+            f"table {table.name}: column {table.deleted} says what is deleted, but is {type_name(types[table.deleted])}",
+            hint="make it a boolean, such as op = 'd'",
+        )

@@ -1,0 +1,107 @@
+"""Three brokers, of which one is killed under load: first the leader of what is read, then the group's coordinator."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from gearshift import stack as local
+from gearshift.errors import TopicMissingError
+from gearshift.settings import load
+from gearshift.topics.client import LOG
+from tests.faults.deliveries.bench import Bench
+from tests.support import eventually
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[local.Stack]:
+    """A stack of its own with three brokers."""
+    with local.up(load({"home": tmp_path / "three", "brokers": 3}, environ={})) as running:
+        yield running
+
+
+@pytest.mark.timeout(480)
+def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
+    three: local.Stack, tmp_path: Path, unique: str
+) -> None:
+    each = {"replicas": 3, "partitions": 3, "in_flight": 500}
+    waits = _bench(three, tmp_path, f"{unique}-sync", **each)
+    goes_on = _bench(three, tmp_path, f"{unique}-async", commit="async", parallelism=4, **each)
+    copies = _bench(three, tmp_path, f"{unique}-topic", to="topic", **each)
+    with waits, goes_on, copies:
+        benches = (waits, goes_on, copies)
+        for bench in benches:
+            bench.start()
+        with waits.sending(100), goes_on.sending(100), copies.sending(100):
+            for bench in benches:
+                bench.await_delivered(100)
+            for find in (_leader, _coordinator):
+                broker = eventually(lambda find=find: find(three, waits.name), within=60)
+                os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
+                for bench in benches:
+                    bench.await_delivered(len(set(bench.delivered)) + 1000, within=120)
+                three.start_service(broker)
+                eventually(lambda: _whole(three, [bench.name for bench in benches]), within=90)
+        for bench in benches:
+            bench.await_all()
+            bench.await_committed()
+            assert len(bench.members) == 1 and bench.members[0].alive, "it was started once"
+        verdicts = {
+            "sync": waits.verdict(),
+            "async": goes_on.verdict(),
+            "to a topic": copies.verdict(copies.copies()),
+        }
+    for name, verdict in verdicts.items():
+        print(f"leader and coordinator killed, {name}: {verdict}")
+        assert (verdict.lost, verdict.out_of_order) == (0, 0), name
+    assert verdicts["to a topic"].duplicated == 0
+
+
+def _bench(stack: local.Stack, folder: Path, name: str, **plan: Any) -> Bench:
+    def made() -> Bench | None:
+        with suppress(TopicMissingError):  # a broker that has yet to hear of the new topic
+            return Bench(stack.connection, folder, name, **plan)
+        return None
+
+    return eventually(made, within=30)
+
+
+def _admin(stack: local.Stack) -> AdminClient:
+    return AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=LOG)
+
+
+def _leader(stack: local.Stack, topic: str) -> str | None:
+    found = _partitions(stack, topic)
+    return f"kafka-{found[0].leader.id}" if found and found[0].leader else None
+
+
+def _coordinator(stack: local.Stack, group_id: str) -> str | None:
+    admin = _admin(stack)  # held until it has answered
+    try:
+        group = admin.describe_consumer_groups([group_id], request_timeout=5)[group_id].result()
+    except KafkaException:
+        return None
+    return f"kafka-{group.coordinator.id}"
+
+
+def _whole(stack: local.Stack, topics: list[str]) -> bool:
+    found = [_partitions(stack, topic) for topic in topics]
+    return all(found) and all(len(each.isr) == 3 for partitions in found for each in partitions)
+
+
+def _partitions(stack: local.Stack, topic: str) -> list[Any]:
+    """The partitions of a topic; none while no broker can tell."""
+    admin = _admin(stack)
+    try:
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=5)
+        return asked[topic].result().partitions
+    except KafkaException:
+        return []

@@ -1,0 +1,65 @@
+"""What app.cdc declares and refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import gearshift as gs
+from gearshift.errors import DefinitionError
+
+
+@dataclass
+class Order:
+    id: int
+
+
+def test_each_table_is_a_topic_in_debeziums_envelope() -> None:
+    app = gs.App("food")
+    capture = app.cdc("orders-db", tables={"public.orders": Order, "public.riders": Order}, partitions=3)
+    assert [topic.name for topic in capture.topics.values()] == [
+        "orders-db.public.orders",
+        "orders-db.public.riders",
+    ]
+    topic = capture.topics["public.orders"]
+    assert (topic.value, topic.envelope, topic.format, topic.partitions) == (Order, "debezium", "json", 3)
+    assert capture.connector == "food.orders-db"
+    assert capture.slot == "gearshift_food_orders_db"
+    assert app.graph.captures == {"orders-db": capture}
+    assert topic.defined_at.file.endswith("test_app_cdc.py")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tables": {}}, r"has no tables .*; say tables="),
+        ({"tables": ["public.orders"]}, r"has no tables .*; say tables="),
+        ({"tables": {"orders": Order}}, r"'orders' is no table .*; write schema.table"),
+        ({"tables": {"public.orders": int}}, "rows of public.orders are no dataclass"),
+        ({"tables": {"public.orders": Order}, "partitions": 0}, "at least one partition"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_write(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        gs.App("food").cdc("orders-db", **arguments)
+
+
+def test_a_name_is_taken_once_also_by_a_topic() -> None:
+    app = gs.App("food")
+    app.topic("shop.public.orders", value=Order)
+    with pytest.raises(DefinitionError, match=r"topic shop\.public\.orders is declared twice"):
+        app.cdc("shop", tables={"public.orders": Order})
+    app.cdc("orders-db", tables={"public.orders": Order})
+    with pytest.raises(DefinitionError, match="orders-db is declared twice"):
+        app.cdc("orders-db", tables={"public.orders": Order})
+
+
+def test_a_password_is_refused_unseen_and_a_reference_to_one_is_kept() -> None:
+    tables = {"public.orders": Order}
+    with pytest.raises(DefinitionError, match="no reference to one") as refused:
+        gs.App("food").cdc("orders-db", tables=tables, password="hunter2")
+    assert "hunter2" not in str(refused.value)
+    capture = gs.App("food").cdc("orders-db", tables=tables, password="${env:ORDERS_DB_PASSWORD}")
+    assert capture.password == "${env:ORDERS_DB_PASSWORD}"
