@@ -382,6 +382,44 @@ def test_a_new_column_is_added_and_old_rows_have_null_in_it(spark: SparkSession,
     assert tables.load(spark, uri).columns == ["id", "part", "price"]
 
 
+def test_spark_reads_what_was_widened_grown_upserted_and_compacted(
+    spark: SparkSession, warehouse: str
+) -> None:
+    uri = tables.table_uri(warehouse, "changed")
+    table = Table(name="changed", partition_by=("place",), key=("id",), order_by=("at",), defined_at=HERE)
+    old = "id int, at timestamp, place string, geo struct<lat:double>, stops array<struct<n:int>>"
+    new = "id bigint, at timestamp, place string, geo struct<lat:double,lon:double>, stops array<struct<n:int,m:int>>"
+    one, two = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    places = ["a/b", "é 日本", None, "it's 50%"]
+    first = [(n, one, place, (1.5,), [(n,)]) for n, place in enumerate(places)]
+    tables.upsert(table, uri, spark.createDataFrame(first, old), writer="w", batch_id=0)
+    second = [
+        (0, two, places[1], (1.5, 2.5), [(0, 1)]),
+        (1, datetime(2025, 1, 1, tzinfo=UTC), "late", None, None),
+    ]
+    tables.upsert(
+        table,
+        uri,
+        spark.createDataFrame([*second, (2**40, one, "b", None, None)], new),
+        writer="w",
+        batch_id=1,
+    )
+    expected = {
+        0: (places[1], {"lat": 1.5, "lon": 2.5}, [{"n": 0, "m": 1}]),
+        **{n: (places[n], {"lat": 1.5, "lon": None}, [{"n": n, "m": None}]) for n in (1, 2, 3)},
+        2**40: ("b", None, None),
+    }
+    for _ in range(2):
+        for rows in (spark_rows(spark, uri), tables.rows(uri)):
+            assert {row["id"]: (row["place"], row["geo"], row["stops"]) for row in rows} == expected
+        assert tables.load(spark, uri).where("place = 'é 日本'").count() == 2
+        tables.append(table, uri, tables.load(spark, uri).where("false"), writer="v", batch_id=0)
+        tables.compact(uri)
+    narrow = spark.createDataFrame([(3, two, None, None, None)], new.replace("bigint", "int"))
+    tables.upsert(table, uri, narrow, writer="w", batch_id=2)
+    assert {row["id"]: row["place"] for row in spark_rows(spark, uri)}[3] is None
+
+
 def test_rows_that_do_not_fit_the_table_are_refused_and_nothing_is_written(
     spark: SparkSession, warehouse: str
 ) -> None:

@@ -86,6 +86,14 @@ def test_a_person_lists_shows_and_asks_tables(bills: str, ask: Ask) -> None:
         assert "bills" in done.stdout or "10.50" in done.stdout or "append" in done.stdout
 
 
+def test_spark_answers_the_same_question(bills: str, ask: Ask) -> None:
+    assert tables.read_paths(bills).rows == 9
+    query = "SELECT day, sum(price) AS total FROM bills GROUP BY day ORDER BY day LIMIT 1"
+    assert data(ask("sql", query, "--engine", "spark", "-o", "json")) == [
+        {"day": "2026-01-01", "total": "10.50"}
+    ]
+
+
 def test_a_person_compacts_and_vacuums_a_table(bills: str, ask: Ask) -> None:
     assert ask("compact", "bills").stdout == "bills: 9 files became 3\n"
     assert ask("compact", "bills").stdout == "bills: nothing to do\n"

@@ -179,15 +179,14 @@ class Handling:
             self._deliver_list(progress, records[:middle], left)
             self._deliver_list(progress, records[middle:], left)
             return
-        for record in records:
-            del left[record.offset]
         if error is not None:
             self._bury(progress, records, error, "TASK_PUT")
         elif self._keep is None:
             self._finish_delivered(progress, [record.message for record in records])
-        else:
-            for record in records:
+        for record in records:
+            if error is None and self._keep is not None:
                 self._finish_kept(progress, record)
+            del left[record.offset]
 
     def _take(self, progress: Progress, message: Message, now: float) -> Polled | None:
         """The record to handle, or None if it is finished without: known, not for us, or not decodable."""
@@ -260,8 +259,8 @@ class Handling:
         self._keep(record, lambda: self._finish(progress, [record.message]))
 
     def _require_member(self, progress: Progress) -> None:
-        """Before a write: a process that stood still may have lost its partitions while the handler ran."""
-        if time.monotonic() > self._lease.until and not self._is_ours(progress):
+        """Before a write: the partition may have gone to another consumer while the handler ran."""
+        if progress.gone or (time.monotonic() > self._lease.until and not self._is_ours(progress)):
             raise NotOurs
 
     def _handle(self, progress: Progress, records: list[Polled]) -> None:
@@ -290,6 +289,7 @@ class Handling:
 
     def _bury(self, progress: Progress, records: list[Polled], error: Exception, stage: str) -> None:
         """Set records aside; nothing is finished before the dead letters are safe."""
+        self._require_member(progress)
         letters = [self._letter(record.message, error, stage) for record in records]
         attempt = 0
         while True:

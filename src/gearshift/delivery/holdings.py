@@ -50,6 +50,7 @@ class Holdings:
 
     def add(self, place: Place, start: int, committed: int | None) -> None:
         """Hold a partition from an offset on."""
+        self.drop([place])
         progress = Progress(start)
         progress.committed = committed
         self._held[place] = progress
@@ -57,7 +58,9 @@ class Holdings:
     def drop(self, places: Iterable[Place]) -> None:
         """Hold partitions no more."""
         for place in places:
-            self._held.pop(place, None)
+            progress = self._held.pop(place, None)
+            if progress is not None:
+                progress.gone = True
 
     def due(self) -> list[Due]:
         """What is finished now and not committed."""
@@ -86,13 +89,3 @@ class Holdings:
         """A commit that nobody waited for has failed: what was committed last is committed once more."""
         for _, progress in self.items():
             progress.unsure = True
-
-    def commit_anew(self, to: Commits) -> None:
-        """Commit once more what is committed, which proves that we are a member."""
-        with self._committing:
-            to.commit(
-                {
-                    place: progress.start if progress.committed is None else progress.committed
-                    for place, progress in self.items()
-                }
-            )

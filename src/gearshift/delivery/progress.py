@@ -20,13 +20,15 @@ class Progress:
     """
 
     def __init__(self, start: int) -> None:
-        self.start = start
         self.position = start
         """The lowest offset that is not finished."""
         self.committed: int | None = None
         self.unsure = False
         """Whether the last commit may not have been taken."""
         self.ours = True
+        """Whether work on it may begin."""
+        self.gone = False
+        """Whether another consumer may be at work on it: then work that has begun may not write any more."""
         self._begun: deque[int] = deque()
         self._last_begun = start - 1
         self._finished: set[int] = set()

@@ -61,6 +61,8 @@ _ROUND = 1000
 _PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
 _LET_GO_WITHIN = 30.0
 _ANSWER_WITHIN = 15.0
+_PROVE_EVERY = 0.5
+_UNANSWERED_FOR = 90.0  # longer than librdkafka itself waits for a broker
 
 
 class _Question:
@@ -141,7 +143,9 @@ class Worker:
         self._lease = Lease()
         self._lease.until = time.monotonic() + _LEASE
         self._suspect = False
-        self._proving = False
+        self._shown: dict[Place, Progress] | None = None
+        self._shown_until = 0.0
+        self._prove_at = 0.0
         self._letting_go = False
         self._closing = False
         self._look_at = time.monotonic() + _LOOK_EVERY
@@ -266,10 +270,16 @@ class Worker:
         """One poll, and what follows from it."""
         soon = (self._rounds is not None or self._in_step) and self.flight.records
         messages = self._consumer.poll(_SOON if soon else _POLL)
-        self._answer()
         self._breathe()
         if self._suspect:
             self._prove()
+        self._answer()
+        if self._consumer.unanswered > _UNANSWERED_FOR:
+            raise DeliveryError(
+                f"group {self.delivery.group_id} has not answered a commit for {_UNANSWERED_FOR:.0f} s",
+                hint="the consumer starts again",
+                delivery=self.delivery.name,
+            )
         if self._fresh:
             # From now on the group knows where it began, whether or not a record comes before it ends.
             self._fresh = False
@@ -512,24 +522,28 @@ class Worker:
             self._lease.until = now + _LEASE
 
     def _prove(self) -> None:
-        """A commit that the group takes proves that the partitions are ours.
+        """Ask the group whether what we hold is ours; a poll later it is, unless that poll told us otherwise.
 
-        If it does not take it, either we are soon told what we have lost, or that passes; nobody acts on a record
-        meanwhile.
+        A commit would not prove it: librdkafka tries one again in the name of the member that we become when we
+        join anew. But before it does that it has put the loss of our partitions where the next poll finds it.
         """
-        if self._proving:
+        held = dict(self.holdings.items())
+        now = time.monotonic()
+        if self._shown is not None and now < self._shown_until and self._shown == held:
+            self._shown = None
+            self._suspect = False
+            self._lease.until = now + _LEASE
             return
-        self._proving = True
-        asked = time.monotonic()
-
-        def proved(error: GearshiftError | None) -> None:
-            self._proving = False
-            now = time.monotonic()
-            if error is None and now - asked < _LEASE:  # an older answer says nothing of now
-                self._suspect = False
-                self._lease.until = now + _LEASE
-
-        self.holdings.commit_anew(_Soon(self._consumer, proved))
+        self._shown = None
+        if now < self._prove_at:
+            return
+        self._prove_at = now + _PROVE_EVERY
+        try:
+            owned = self._consumer.owned() if held else set[Place]()
+        except GearshiftError:
+            return  # no answer: neither proven nor disproven
+        if held.keys() <= owned:
+            self._shown, self._shown_until = held, now + _LEASE
 
     def _doubt(self) -> None:
         """The group did not take us for a member: nothing is acted on until that is clear."""
@@ -749,6 +763,8 @@ class Worker:
                 heard(error)
             else:
                 heard(None)
+        elif self._suspect:
+            heard(RetriableError("whether this consumer is still a member is not clear"))
         elif self._consumer.in_callback:
             self.holdings.commit(_Soon(self._consumer, self._heard), due)
             heard(None)

@@ -84,8 +84,6 @@ def write_batches(
     name: str = "part",
 ) -> list[WrittenFile]:
     """Write the Arrow batches of one partition ourselves, laid out as Spark would."""
-    if (root := local_path(uri)) is not None:
-        root.mkdir(parents=True, exist_ok=True)
     store = Store(uri, storage_options)
     place = "/".join([folder, *(folder_of(column, values[column]) for column in partition_by), name])
     entries = store.write(place, schema, batches, without=partition_by)

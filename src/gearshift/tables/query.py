@@ -130,7 +130,7 @@ def _require_readable(warehouse_uri: str) -> None:
 
 
 def _travels(query: str, known: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
-    """The query with `table@v3` as a quoted name, and the tables and versions that it names so.
+    r"""The query with `table@v3` as a quoted name, and the tables and versions that it names so.
 
     >>> _travels("SELECT * FROM orders@v3 WHERE mail = 'orders@v1'", ["orders"])
     ('SELECT * FROM "orders@v3" WHERE mail = \'orders@v1\'', [('orders', 3)])

@@ -1,8 +1,7 @@
-"""The files under a URI, through delta-rs's own object store; the one place that touches pyarrow, which has no types."""
+"""The files under a URI, on the disk or through delta-rs's object store; the one place that touches pyarrow, which has no types."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,9 +38,14 @@ class Store:
     """The folder at a URI, local or in an object store."""
 
     def __init__(self, uri: str, storage_options: StorageOptions = None) -> None:
-        handler = DeltaStorageHandler(as_uri(uri), dict(storage_options) if storage_options else None)
-        self._files: Any = _files.PyFileSystem(handler)
         self._local = local_path(uri)
+        if self._local is not None:
+            # pyarrow's own: a scan that ends early waits for its readers, and those of a file system written in
+            # Python may wait for it in turn, for ever.
+            self._files: Any = _files.SubTreeFileSystem(str(self._local), _files.LocalFileSystem())
+        else:
+            handler = DeltaStorageHandler(as_uri(uri), dict(storage_options) if storage_options else None)
+            self._files = _files.PyFileSystem(handler)
 
     def files(self, folder: str) -> list[Entry]:
         """All files under a folder, at any depth."""
@@ -76,6 +80,8 @@ class Store:
         groups = _row_groups(batches)
         while (first := next(groups, None)) is not None:
             name = f"{path}-{len(entries)}.parquet"
+            if self._local is not None:
+                (self._local / name).parent.mkdir(parents=True, exist_ok=True)
             with _footers.ParquetWriter(name, kept, filesystem=self._files) as writer:
                 for group in chain([first], islice(groups, _GROUPS_PER_FILE - 1)):
                     writer.write_table(group.select(kept.names).cast(kept))
@@ -110,8 +116,6 @@ class Store:
             self._files.delete_dir(folder)
         except (OSError, DeltaError):
             return
-        if self._local is not None:  # an object store has no empty folders, but a disk has
-            shutil.rmtree(self._local / folder, ignore_errors=True)
 
     def remove_file(self, path: str) -> None:
         """Delete a file; if that fails, a vacuum does it later."""

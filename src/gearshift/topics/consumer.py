@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from gearshift.errors import (
     BrokerUnreachableError,
@@ -73,7 +75,8 @@ class GroupConsumer:
         self._on_revoked = on_revoked
         self._on_lost = on_lost
         self.in_callback = False
-        self._waiting: dict[frozenset[tuple[str, int, int]], list[Heard]] = {}
+        self._admin: Any = None
+        self._waiting: dict[frozenset[tuple[str, int, int]], list[tuple[float, Heard]]] = {}
         self._max_poll_interval = max_poll_interval
         self._moved: dict[Place, int | None] = {}
         self._lookups: Any = Client(connection, group_id=group_id, enable_auto_commit=False).open(Consumer)
@@ -164,7 +167,7 @@ class GroupConsumer:
             heard(None)
             return
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-        self._waiting.setdefault(_known_by(places), []).append(heard)
+        self._waiting.setdefault(_known_by(places), []).append((time.monotonic(), heard))
         try:
             self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as raised:
@@ -173,8 +176,14 @@ class GroupConsumer:
     def _committed(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
         errors = [each for each in (error, *(place.error for place in places)) if each is not None]
         refused = next((found for each in errors if (found := self._refused(each, str(each)))), None)
-        for heard in self._waiting.pop(_known_by(places), ()):
+        for _, heard in self._waiting.pop(_known_by(places), ()):
             heard(refused)
+
+    @property
+    def unanswered(self) -> float:
+        """For how many seconds the oldest commit that was not waited for has no answer."""
+        began = min((sent[0][0] for sent in self._waiting.values()), default=None)
+        return 0.0 if began is None else time.monotonic() - began
 
     def _refused(self, error: KafkaError | None, words: str) -> GearshiftError | None:
         if error is not None and error.code() in _NO_MEMBER:
@@ -211,6 +220,23 @@ class GroupConsumer:
         except KafkaException as raised:
             raise self._client.translated(raised, topic=topic) from None
         return [(topic, partition) for partition in sorted(known.partitions)] if known else []
+
+    def owned(self) -> set[Place]:
+        """The partitions that are this consumer's, as the group's coordinator sees it."""
+        if self._admin is None:
+            self._admin = Client(self._connection).open(AdminClient)
+        try:
+            asked = self._admin.describe_consumer_groups([self.group_id], request_timeout=_ANSWER_WITHIN)
+            members: list[Any] = asked[self.group_id].result().members
+        except KafkaException as raised:
+            raise self._client.translated(raised) from None
+        own = self._consumer.memberid()
+        return {
+            (place.topic, place.partition)
+            for member in members
+            if member.member_id == own
+            for place in member.assignment.topic_partitions
+        }
 
     @property
     def membership(self) -> Any:

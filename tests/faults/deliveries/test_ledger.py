@@ -98,10 +98,10 @@ def frozen(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         return b.verdict()
 
 
-def frozen_in_handler(bench: Callable[..., Bench], **plan: Any) -> Verdict:
+def frozen_in_handler(bench: Callable[..., Bench], *, takes: float, **plan: Any) -> Verdict:
     """SIGSTOP while the handler runs: its result, which another has delivered meanwhile, is not written any more."""
     with HttpGateway() as gateway, bench(to=gateway.url, **plan) as b:
-        cold = b.start(member="0", sleep_once=5.0)
+        cold = b.start(member="0", sleep_once=takes)
         cold.await_status(lambda status: len(_own(b, status)) == 2)
         b.send(200)
         cold.await_status(lambda status: status["in_flight"] > 0)
@@ -374,7 +374,8 @@ EXACTLY_ONCE: dict[str, Scenario] = {
     "destination slower than the poll interval, async": partial(
         slow_destination, commit="async", parallelism=4
     ),
-    "frozen in the handler": frozen_in_handler,
+    "frozen in the handler": partial(frozen_in_handler, takes=5.0),
+    "frozen in the handler, which goes on long after": partial(frozen_in_handler, takes=25.0),
     "poison": poison,
     "poison, in lists": partial(poison, batch=100),
     "2 MB records": large_records,

@@ -98,13 +98,3 @@ def test_after_a_commit_that_nobody_waited_for_has_failed_it_is_made_again(
     holdings.commit(group, holdings.due())
     assert group.commits == [{PLACE: 1}, {PLACE: 1}]
     assert not holdings.due()
-
-
-def test_proof_of_membership_commits_nothing_new(holdings: Holdings, group: Group) -> None:
-    finish(holdings, 0, 1)
-    holdings.commit_anew(group)
-    assert group.commits == [{PLACE: 0}]
-    holdings.commit(group, holdings.due())
-    finish(holdings, 2)
-    holdings.commit_anew(group)
-    assert group.commits[-1] == {PLACE: 2}
