@@ -117,13 +117,15 @@ def _same(datum: Any) -> Any:
     return datum
 
 
-def _text(datum: Any) -> str:
+def text(datum: Any) -> str:
+    """A text, or Misfit."""
     if isinstance(datum, str):
         return datum
     raise is_a(datum, "a string")
 
 
-def _integer(datum: Any) -> int:
+def integer(datum: Any) -> int:
+    """A number of 64 bits, or Misfit."""
     if type(datum) is not int:
         raise is_a(datum, "an integer")
     if not -(2**63) <= datum < 2**63:
@@ -150,14 +152,14 @@ def _truth(datum: Any) -> bool:
 
 def _octets(datum: Any) -> bytes:
     try:
-        return base64.b64decode(_text(datum), validate=True)
+        return base64.b64decode(text(datum), validate=True)
     except (binascii.Error, ValueError):
         raise Misfit("is not base64") from None
 
 
 def _instant(datum: Any) -> datetime:
     try:
-        instant = datetime.fromisoformat(_text(datum))
+        instant = datetime.fromisoformat(text(datum))
     except ValueError:
         raise Misfit("is not an RFC 3339 instant such as 2026-01-31T12:00:00Z") from None
     if instant.tzinfo is None:
@@ -170,7 +172,7 @@ def _instant(datum: Any) -> datetime:
 
 def _day(datum: Any) -> date:
     try:
-        return date.fromisoformat(_text(datum))
+        return date.fromisoformat(text(datum))
     except ValueError:
         raise Misfit("is not a date such as 2026-01-31") from None
 
@@ -178,7 +180,7 @@ def _day(datum: Any) -> date:
 def _decimal(shape: DecimalOf) -> Convert:
     def to_decimal(datum: Any) -> Decimal:
         try:
-            number = Decimal(_text(datum))
+            number = Decimal(text(datum))
         except InvalidOperation:
             raise Misfit("is not a decimal number") from None
         if not number.is_finite():
@@ -228,8 +230,8 @@ AVRO = Decoding(
 )
 JSON = Decoding(
     {
-        Scalar.STRING: _text,
-        Scalar.LONG: _integer,
+        Scalar.STRING: text,
+        Scalar.LONG: integer,
         Scalar.DOUBLE: _number,
         Scalar.BOOLEAN: _truth,
         Scalar.BYTES: _octets,

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, cast
 
-from gearshift.schemas.decoding import Decoding
+from gearshift.schemas.decoding import Decoding, integer, text
 from gearshift.schemas.encoding import EPOCH, Convert, Misfit, is_a
 from gearshift.schemas.shapes import DecimalOf, Scalar
 
@@ -58,8 +58,8 @@ def decoding(timestamps: Unit | None) -> Decoding:
 
     return Decoding(
         {
-            Scalar.STRING: _text,
-            Scalar.LONG: _integer,
+            Scalar.STRING: text,
+            Scalar.LONG: integer,
             Scalar.DOUBLE: _double,
             Scalar.BOOLEAN: _truth,
             Scalar.BYTES: _octets,
@@ -109,7 +109,7 @@ def _variable_scale(datum: Any, _: Mapping[str, Any]) -> Decimal:
 
 
 def _logical_instant(unit: Unit) -> Callable[[Any, Mapping[str, Any]], datetime]:
-    return lambda datum, _: _instant(_integer(datum), unit)
+    return lambda datum, _: _instant(integer(datum), unit)
 
 
 _LOGICAL: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
@@ -137,7 +137,7 @@ def _instant(number: int, unit: Unit) -> datetime:
 
 def _iso_instant(datum: Any) -> datetime:
     try:
-        instant = datetime.fromisoformat(_text(datum))
+        instant = datetime.fromisoformat(text(datum))
         # PostgreSQL's timestamp and MySQL's datetime have no zone; Debezium means UTC.
         return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -150,23 +150,9 @@ def _day(datum: Any) -> date:
     try:
         if type(datum) is int:
             return EPOCH.date() + timedelta(days=datum)
-        return date.fromisoformat(_text(datum).removesuffix("Z"))
+        return date.fromisoformat(text(datum).removesuffix("Z"))
     except (ValueError, OverflowError):
         raise Misfit("is not a date such as 2026-01-31, nor a number of days") from None
-
-
-def _text(datum: Any) -> str:
-    if isinstance(datum, str):
-        return datum
-    raise is_a(datum, "a string")
-
-
-def _integer(datum: Any) -> int:
-    if type(datum) is not int:
-        raise is_a(datum, "an integer")
-    if not -(2**63) <= datum < 2**63:
-        raise Misfit("does not fit 64 bits")
-    return datum
 
 
 def _double(datum: Any) -> float:
@@ -193,7 +179,7 @@ def _octets(datum: Any) -> bytes:
     if isinstance(datum, bytes):
         return datum
     try:
-        return base64.b64decode(_text(datum), validate=True)
+        return base64.b64decode(text(datum), validate=True)
     except (binascii.Error, ValueError):
         raise Misfit("is not base64") from None
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -139,8 +140,10 @@ class Bench:
             if member.alive:
                 member.thaw()
                 if error is not None:
+                    said = len(member.log)
                     os.kill(member.pid, signal.SIGUSR1)  # its log then shows where every thread is
-                    time.sleep(0.2)
+                    with suppress(AssertionError):
+                        eventually(lambda member=member, said=said: len(member.log) > said, within=2)
                 member.kill()
         if error is not None:
             logs = "\n".join(f"--- {member.pid} {member.status}\n{member.log}" for member in self.members)
