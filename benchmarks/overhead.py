@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -178,9 +179,10 @@ def load(connection: Connection, source: gs.Topic, records: int) -> None:
     """Add a backlog of records to a topic."""
     with Registry(connection) as registry, Producer(connection, registry) as producer:
         schema_id = registry.register(source)
-        for number in range(records):
-            event = Event(f"k{number % KEYS}", 0.0, number)
-            producer.send_bytes(source.name, pack(schema_id, encode(event)), key=event.key.encode())
+        events = [Event(f"k{number % KEYS}", 0.0, number) for number in range(10 * KEYS)]
+        encoded = [(event.key.encode(), pack(schema_id, encode(event))) for event in events]
+        for key, value in islice(cycle(encoded), records):
+            producer.send_bytes(source.name, value, key=key)
 
 
 def measure_throughput(
@@ -241,7 +243,12 @@ def main() -> None:
         "--seconds", type=float, default=240, help="measured after the warm-up, each side and round"
     )
     options.add_argument("--warm-up", type=float, default=20)
-    options.add_argument("--records", type=int, default=2_000_000, help="the backlog of a round")
+    options.add_argument(
+        "--records",
+        type=int,
+        default=5_000_000,
+        help="the backlog of a round; with 1,000 a round shows what a start costs",
+    )
     options.add_argument(
         "--interval", type=float, default=240, help="the checkpoint interval of both sides, in seconds"
     )
