@@ -103,7 +103,9 @@ def _corrupt_records(
     ends = {partition: ranges.get(partition, (0, 0))[1] for partition in range(described)}
     raw = reading.read_range(engine.spark, engine.connection, topic.name, starts, ends)
     bad = reading.decode(raw, topic, versions).where(F.col(reading.CORRUPT))
-    columns = ("key", "value", "headers", "partition", "offset", "timestamp")
+    columns = ["key", "value", "headers", "partition", "offset", "timestamp"]
+    if topic.envelope is not None:
+        columns.append(reading.WHY)
     found = bad.select(*columns).orderBy("partition", "offset").collect()
     return [_letter(engine, pipeline, row, topic, versions) for row in found]
 
@@ -112,7 +114,7 @@ def _letter(
     engine: Engine, pipeline: Pipeline, row: Any, topic: Topic, versions: reading.Versions
 ) -> DeadLetter:
     value = bytes(row.value) if row.value is not None else None
-    schema_id, reason = _reason(value, topic, versions)
+    schema_id, reason = _reason(value, topic, versions) if topic.envelope is None else (None, row[reading.WHY])
     return DeadLetter(
         topic=topic.name,
         partition=row.partition,

@@ -15,6 +15,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
+from gearshift.pipelines import changes
 from gearshift.pipelines.checkpoint import Offsets
 from gearshift.schemas import avro_schema, spark_schema
 from gearshift.schemas.wire import head
@@ -27,6 +28,7 @@ VALUE = "_value"
 CORRUPT = "_corrupt"
 AGE = "_age"
 DECODED = "_decoded"
+WHY = "_why"
 UNKNOWN_SCHEMA = "GEARSHIFT_UNKNOWN_SCHEMA_ID"
 _REGISTERED_SOON = 100_000  # ids a registry may give out while a query runs; beyond them an id is noise
 _LATENCY_SAMPLE = 16  # one record in so many tells its age; all of them would cost more than they tell
@@ -41,6 +43,8 @@ class Versions:
 
     writers: Mapping[int, str]
     refused: frozenset[int] = frozenset()
+    since: int | None = None
+    """Of rows as they are now: the position before which a table has forgotten all; None where no table forgets."""
 
 
 def row_type(topic: Topic) -> StructType:
@@ -90,6 +94,8 @@ def read_range(
 
 def decode(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
     """Add the decoded value and whether it is corrupt to a topic's raw records."""
+    if topic.envelope is not None:
+        return _decode_changes(raw, topic)
     decoded = _from_avro(topic, versions) if topic.format == "avro" else _from_json(topic, versions)
     with_value = raw.withColumn(VALUE, decoded)
     corrupt = F.col(VALUE).isNull()
@@ -122,6 +128,10 @@ def rows(raw: DataFrame, topic: Topic, versions: Versions, *, name: str, aged: b
         decoded = decoded.withColumn(AGE, _age())
         counts.append(F.percentile_approx(AGE, [0.5, 0.99], 200).alias("age"))
     good = decoded.observe(f"decode_{name}", *counts).where(~F.col(CORRUPT))
+    if topic.envelope is not None:
+        value = F.col(VALUE)
+        good = good.where(changes.wanted(value, versions.since))
+        return good.select(*changes.columns(value, topic))
     return good.select(*(F.col(VALUE)[field.name].alias(field.name) for field in row_type(topic).fields))
 
 
@@ -133,6 +143,15 @@ def offsets_of(progress_source: Mapping[str, Any], which: str) -> Offsets | None
     if not found:
         return None
     return parse_offsets(found if isinstance(found, str) else json.dumps(found))
+
+
+def _decode_changes(raw: DataFrame, topic: Topic) -> DataFrame:
+    found, key = F.col(f"{VALUE}_found"), F.col(f"{VALUE}_key")
+    parsed = raw.withColumns(
+        {f"{VALUE}_found": changes.parsed(topic), f"{VALUE}_key": changes.parsed_key(topic)}
+    )
+    value, why = changes.change(topic, found, key)
+    return parsed.withColumns({VALUE: value, WHY: why}).withColumn(CORRUPT, F.col(WHY).isNotNull())
 
 
 def _age() -> Column:
