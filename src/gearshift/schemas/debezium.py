@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar, cast
@@ -146,9 +147,14 @@ def _source_time(envelope: Mapping[str, Any]) -> datetime | None:
 
 
 def _position(envelope: Mapping[str, Any]) -> int | None:
-    found = _source(envelope).get("lsn")
+    """PostgreSQL's is the number of its log's byte, MySQL's that of the file and of the byte in it."""
+    source = _source(envelope)
+    found = source.get("lsn")
+    if found is None and isinstance(source.get("file"), str) and type(source.get("pos")) is int:
+        digits = re.search(r"[0-9]{1,8}$", source["file"])
+        found = (int(digits[0]) << 36) + source["pos"] if digits is not None else None
     if found is not None and (type(found) is not int or not 0 <= found < 1 << 63):
-        raise Misfit("is no place in a log", ("source", "lsn"))
+        raise Misfit("is no place in a log", ("source",))
     return found
 
 
