@@ -73,9 +73,7 @@ def test_a_delivery_of_changes_keeps_order_by_their_key_and_needs_no_once_by() -
     def look(record: gs.Record[gs.Change[Order]]) -> None: ...
 
     assert app.graph.deliveries["look"].parallelism == 4
-    with pytest.raises(
-        DefinitionError, match="has once_by, and topic orders-db.public.orders brings changes"
-    ):
+    with pytest.raises(DefinitionError, match="has once_by, and topic orders-db"):
 
         @app.delivery(topic, once_by="id")
         def twice(record: gs.Record[gs.Change[Order]]) -> None: ...
