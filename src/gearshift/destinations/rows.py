@@ -75,10 +75,11 @@ def entries(rows: Iterable[Row], key: tuple[str, ...], table: str) -> list[Entry
     """The rows with their columns, in their order; a value of None is nothing to write."""
     found: list[Entry] = []
     for row in rows:
-        if isinstance(row.value, Change):
-            found += _entries_of(cast("Change[Any]", row.value), row, key, table)
-        elif row.value is not None:
-            found.append(_entry(row.value, row, key, table))
+        value: Any = row.value
+        if isinstance(value, Change):
+            found += _entries_of(cast("Change[Any]", value), row, key, table)
+        elif value is not None:
+            found.append(_entry(value, row, key, table))
     return found
 
 
