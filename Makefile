@@ -5,16 +5,22 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-deliveries lock clean
+.PHONY: help demo demo-food test lint bench bench-deliveries bench-cdc lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
+	@echo "make demo-food  run the food-delivery story: from the app's database to kitchens, tables and a chart"
 	@echo "make test   check and test everything"
 	@echo "make bench  measure Gearshift beside plain PySpark"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
+	@echo "make bench-cdc  measure the way from PostgreSQL to Cassandra"
 
 demo: .venv/run.done
 	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
+
+# PostgreSQL and the drivers of both stores come with the development requirements.
+demo-food: .venv/dev.done
+	@$(BIN)/python examples/food_delivery/demo.py $(ARGS)
 
 test: .venv/dev.done lint
 	$(BIN)/python -m pytest $(ARGS)
@@ -27,6 +33,9 @@ lint: .venv/dev.done
 
 bench: .venv/dev.done
 	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+bench-cdc: .venv/dev.done
+	$(BIN)/python benchmarks/cdc_latency.py $(ARGS)
 
 bench-deliveries: .venv/dev.done .venv-bench/done
 	$(BIN)/python benchmarks/deliveries.py $(ARGS)

@@ -8,7 +8,7 @@ from gearshift.app import App
 from gearshift.definitions import Delivery, Pipeline, Retry, Source, Table, Topic
 from gearshift.errors import GearshiftError, PermanentError, RetriableError
 from gearshift.freshness import Freshness, Gear
-from gearshift.record import Destination, Record, Row
+from gearshift.record import Change, Destination, Op, Record, Row
 
 if TYPE_CHECKING:
     from gearshift import destinations
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Change",
     "DecimalOf",
     "Delivery",
     "Destination",
     "Freshness",
     "Gear",
     "GearshiftError",
+    "Op",
     "PermanentError",
     "Pipeline",
     "Producer",

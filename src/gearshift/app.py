@@ -351,10 +351,16 @@ class App:
 
         The function takes a `gs.Record`, or with `batch` a list of them, and may be async. What it returns goes
         to `to`: a value or a list of values for a topic, rows or messages for a destination; None for nothing.
+        On a topic of `cdc` its value is a `gs.Change`, and a destination with a key that gets the change back
+        holds a copy of the table.
         """
         called_at = _caller()
         if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(f"a delivery reads {topic!r}", "give it what app.topic gave", called_at)
+            raise _wrong(
+                f"a delivery reads {topic!r}",
+                "give it what app.topic gave, or one of app.cdc(…).topics",
+                called_at,
+            )
 
         def declare(handler: Handler) -> Handler:
             where = _location_of(handler, called_at)
@@ -532,6 +538,12 @@ def _check_handler(name: str, handler: Callable[..., Any], batch: int | None, wh
 
 
 def _check_once(name: str, topic: Topic, once_by: tuple[str, ...], where: Location) -> None:
+    if once_by and topic.envelope is not None:
+        raise _wrong(
+            f"delivery {name} has once_by, and topic {topic.name} brings changes of rows",
+            "leave it out: a destination with a key takes the later of two changes, whichever comes twice",
+            where,
+        )
     names = [field.name for field in fields(topic.value)]
     for field in once_by:
         if field not in names:
@@ -561,7 +573,7 @@ def _check_numbers(
         raise _wrong(f"delivery {name} has batch={batch}", "use a number above 0", where)
     if parallelism < 1:
         raise _wrong(f"delivery {name} has parallelism={parallelism}", "use a number above 0", where)
-    if parallelism > 1 and topic.key is None and batch is None:
+    if parallelism > 1 and topic.key is None and topic.envelope is None and batch is None:
         raise _wrong(
             f"delivery {name} has parallelism={parallelism}, and topic {topic.name} has no key to keep order by",
             "give the topic a key, or use scale=",

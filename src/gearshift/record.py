@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
@@ -52,6 +53,37 @@ class Row:
     def idempotency_key(self) -> str:
         """The record's own, told apart where a handler made several values of it."""
         return f"{self.record.idempotency_key}-{self.index}" if self.index else self.record.idempotency_key
+
+
+class Op(StrEnum):
+    """What happened to the row."""
+
+    CREATE = "c"
+    UPDATE = "u"
+    DELETE = "d"
+    READ = "r"
+    """The row was there when the snapshot was taken."""
+    TRUNCATE = "t"
+    """Every row of the table went; it names none."""
+    MESSAGE = "m"
+    """A message in the database's log, of no table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[T]):
+    """One change of one row.
+
+    `before` is None where the old row is not known; `key` has the primary key in any case.
+    """
+
+    op: Op
+    before: T | None = None
+    after: T | None = None
+    key: Mapping[str, Any] | None = None
+    source_time: datetime | None = None
+    """When the database committed it."""
+    position: int | None = None
+    """Its place in the database's log: of two changes of one row the later has the higher one."""
 
 
 @runtime_checkable

@@ -25,10 +25,10 @@ from gearshift.errors import (
     SlotInUseError,
     WrongPasswordError,
 )
+from gearshift.schemas.debezium import Change, ChangeDecoder, Op
 from gearshift.settings import Settings, load
 from gearshift.sources.cdc import Capture, Database, connector_config
 from gearshift.sources.connect import Connect
-from gearshift.sources.debezium import Change, ChangeDecoder, Op
 from gearshift.stack import postgres
 from gearshift.topics import read
 from tests.support import closed_port, eventually

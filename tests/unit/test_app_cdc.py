@@ -63,3 +63,17 @@ def test_a_password_is_refused_unseen_and_a_reference_to_one_is_kept() -> None:
     assert "hunter2" not in str(refused.value)
     capture = gs.App("food").cdc("orders-db", tables=tables, password="${env:ORDERS_DB_PASSWORD}")
     assert capture.password == "${env:ORDERS_DB_PASSWORD}"
+
+
+def test_a_delivery_of_changes_keeps_order_by_their_key_and_needs_no_once_by() -> None:
+    app = gs.App("food")
+    (topic,) = app.cdc("orders-db", tables={"public.orders": Order}).topics.values()
+
+    @app.delivery(topic, parallelism=4)
+    def look(record: gs.Record[gs.Change[Order]]) -> None: ...
+
+    assert app.graph.deliveries["look"].parallelism == 4
+    with pytest.raises(DefinitionError, match="has once_by, and topic orders-db"):
+
+        @app.delivery(topic, once_by="id")
+        def twice(record: gs.Record[gs.Change[Order]]) -> None: ...

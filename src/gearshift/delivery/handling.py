@@ -31,7 +31,6 @@ from gearshift.topics import REPLAY_FOR, DeadLetter, replayed_place
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
-    from gearshift.schemas import Decoder
 
 Message = Any
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ class NotOurs(Exception):  # noqa: N818  (not an error: the record is another co
 class Handling:
     """Brings records to the handler, and its results to the target.
 
-    `finish` is called once with each record that is done, in whichever thread that is known; `set_aside` writes
+    `decode` gives a message's value, or None for one that tells nothing; `finish` is called once with each record that is done, in whichever thread that is known; `set_aside` writes
     dead letters and returns when they are safe; `is_ours` says whether this consumer may still act on a partition.
     """
 
@@ -63,7 +62,7 @@ class Handling:
         delivery: Delivery,
         app: str,
         *,
-        decoder: Decoder,
+        decode: Callable[[Message], Any],
         target: Target,
         once: Once | None,
         counts: Counts,
@@ -75,7 +74,7 @@ class Handling:
     ) -> None:
         self._delivery = delivery
         self._app = app
-        self._decode = decoder
+        self._decode = decode
         self._target = target
         self._once = once
         self._counts = counts
@@ -196,11 +195,14 @@ class Handling:
             self._finish(progress, [message])
             return None
         try:
-            value = self._decode(message.value())
+            value = self._decode(message)
         except (DecodeError, RegistryUnreachableError) as error:
             value = self._decode_later(progress, message, error)
             if value is None:
                 return None
+        if value is None:
+            self._finish(progress, [message])
+            return None
         if self._once is None:
             return Polled(message, value)
         record = Polled(message, value, self._once.identity_of(value))
@@ -219,7 +221,7 @@ class Handling:
             attempt += 1
             self._wait(progress, attempt, error)  # without the schema nobody can tell what the record is
             try:
-                return self._decode(message.value())
+                return self._decode(message)
             except (DecodeError, RegistryUnreachableError) as again:
                 error = again
         self._bury(progress, [Polled(message, None)], error, "VALUE_CONVERTER")

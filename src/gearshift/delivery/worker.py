@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gearshift.definitions import Topic
 from gearshift.delivery.counts import Counts, Flight
+from gearshift.delivery.decoding import decoding
 from gearshift.delivery.handling import Handling, Lease
 from gearshift.delivery.holdings import Due, Holdings
 from gearshift.delivery.lanes import Lanes
@@ -28,7 +29,7 @@ from gearshift.errors import (
     OffsetGoneError,
     RetriableError,
 )
-from gearshift.schemas import Decoder, Registry
+from gearshift.schemas import Registry
 from gearshift.topics import (
     Admin,
     DeadLetter,
@@ -229,7 +230,7 @@ class Worker:
         self._handling = Handling(
             delivery,
             self._app,
-            decoder=Decoder(delivery.topic, registry),
+            decode=decoding(delivery.topic, registry),
             target=target,
             once=self._once,
             counts=self.counts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from threading import Lock
 from typing import Any
 
@@ -14,9 +15,9 @@ from gearshift.destinations import cassandra_failures as failures
 from gearshift.destinations import cassandra_statements as statements
 from gearshift.destinations.cassandra_driver import ContactPoints, connect
 from gearshift.destinations.rows import (
-    Change,
+    Entry,
     as_json,
-    changes,
+    entries,
     is_nested,
     key_columns,
     kinds,
@@ -38,7 +39,8 @@ class Cassandra:
     """A table that rows are upserted into by their key, each with its event time as the time of the write.
 
     The first column of the key is the partition key, the others order the rows within it. A row that comes again,
-    late or from a consumer that has lost its partition, changes nothing that a later event has written.
+    late or from a consumer that has lost its partition, changes nothing that a later event has written. A
+    `gs.Change` of a captured table needs no event time: its place in the database's log says what is later.
     """
 
     batch: int = 500
@@ -48,7 +50,7 @@ class Cassandra:
         *,
         table: str,
         key: str | Sequence[str],
-        event_time: str,
+        event_time: str | None = None,
         contact_points: str | None = None,
         create: bool = True,
         replication: int | Mapping[str, int] = 1,
@@ -98,19 +100,29 @@ class Cassandra:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write the rows side by side; returns when all of them are safe."""
-        written = changes(rows, self.key, self.table)
+        written = entries(rows, self.key, self.table)
         if not written:
             return
-        session = self._session
-        if session is None:
+        if self._session is None:
             raise StackError(f"{self!r} is not open")
+        try:
+            if not self._create(written):
+                return
+        except failures.DRIVER_ERRORS as error:
+            raise failures.of_a_statement(error, self.table, self._place) from error
+        for empties, some in groupby(written, key=lambda entry: entry.empties):
+            for group in [[entry] for entry in some] if empties else [list(some)]:
+                self._send(group)
+
+    def _send(self, written: Sequence[Entry]) -> None:
+        """Write entries side by side, and wait for all of them; one that empties the table comes alone."""
         bound: list[Any] = []
         sent: list[Any] = []
         errors: list[Exception] = []
         try:
-            self._create(written)
-            bound = [self._bind(change) for change in written]
-            sent = [session.execute_async(statement) for statement in bound]
+            empties = written[0].empties
+            bound = self._emptying(written[0]) if empties else [self._bind(entry) for entry in written]
+            sent = [self._session.execute_async(statement) for statement in bound]
         except failures.DRIVER_ERRORS as error:
             errors.append(error)
         for future in sent:
@@ -133,37 +145,48 @@ class Cassandra:
         self._cluster = self._session = None
         self._prepared = {}
 
-    def _create(self, written: Sequence[Change]) -> None:
-        rows = [change for change in written if not change.deletes]
-        if self._exists or not rows:
-            return
+    def _create(self, written: Sequence[Entry]) -> bool:
+        """Make the table if it is missing; False if it is and there is only something to delete from it."""
+        if self._exists:
+            return True
+        rows = [entry for entry in written if not entry.deletes]
         with self._creating:
             # Looked for first: who may only write rows need not be allowed to create.
             if not self._session.execute(statements.FIND_TABLE, (self._keyspace, self._name)).one():
+                if not rows:
+                    return False
                 if not self._session.execute(statements.FIND_KEYSPACE, (self._keyspace,)).one():
                     self._session.execute(statements.create_keyspace(self._keyspace, self.replication))
                 columns = kinds(rows, self.table)
                 self._session.execute(statements.create_table(self._keyspace, self._name, columns, self.key))
             self._exists = True
+        return True
 
-    def _bind(self, change: Change) -> Any:
-        columns = self.key if change.deletes else tuple(change.columns)
-        make = statements.delete if change.deletes else statements.upsert
+    def _bind(self, entry: Entry) -> Any:
+        columns = self.key if entry.deletes else tuple(entry.columns)
+        make = statements.delete if entry.deletes else statements.upsert
         prepared = self._prepare(make(self._keyspace, self._name, columns))
-        written_at = self._written_at(change)
+        written_at = self._written_at(entry)
         # USING TIMESTAMP stands before the key in a deletion and after the values in an insertion.
-        specs: list[Any] = prepared.column_metadata[1:] if change.deletes else prepared.column_metadata[:-1]
-        values = [_taken(change.columns[column], spec) for column, spec in zip(columns, specs, strict=True)]
+        specs: list[Any] = prepared.column_metadata[1:] if entry.deletes else prepared.column_metadata[:-1]
+        values = [_taken(entry.columns[column], spec) for column, spec in zip(columns, specs, strict=True)]
         try:
-            return prepared.bind([written_at, *values] if change.deletes else [*values, written_at])
+            return prepared.bind([written_at, *values] if entry.deletes else [*values, written_at])
         except Exception as error:
             # The driver raises whatever its packing does: each of these is a value that does not fit.
             column = failures.misfit(columns, specs, values, prepared.protocol_version)
             raise refused(
                 f"{f'column {column}' if column else 'a column'} of {self.table} does not take a value: {error}",
                 "mend the value in the handler, or the table",
-                change.record,
+                entry.record,
             ) from error
+
+    def _emptying(self, entry: Entry) -> list[Any]:
+        """Deletions of all that was there before the source was truncated; TRUNCATE itself would know no before."""
+        partition = self.key[:1]
+        found = self._session.execute(statements.partitions(self._keyspace, self._name, *partition))
+        prepared = self._prepare(statements.delete(self._keyspace, self._name, partition))
+        return [prepared.bind([self._written_at(entry), row[0]]) for row in found]
 
     def _prepare(self, statement: str) -> Any:
         prepared = self._prepared.get(statement)
@@ -172,15 +195,26 @@ class Cassandra:
             prepared.is_idempotent = True
         return prepared
 
-    def _written_at(self, change: Change) -> int:
+    def _written_at(self, entry: Entry) -> int:
         """The event time in microseconds, Cassandra's measure of what was written last."""
-        when = change.columns.get(self.event_time)
-        if not isinstance(when, datetime) or when.tzinfo is None:
-            what = "missing" if self.event_time not in change.columns else f"{when!r}"
+        if entry.change is not None and entry.change.position is not None:
+            # Changes of one transaction have one time, and a clock may be set back; the log's order is the rows' own.
+            return entry.change.position
+        when = entry.columns.get(self.event_time) if self.event_time is not None else None
+        if entry.change is not None and self.event_time is None:
+            when = entry.change.source_time
+        elif self.event_time is None:
             raise refused(
-                f"the event time {self.event_time} of a row for {self.table} is {what}",
+                f"{self.table} has no event_time, and the row is no change of a captured table",
+                "name the column that says when its rows happened: event_time='…'",
+                entry.record,
+            )
+        if not isinstance(when, datetime) or when.tzinfo is None:
+            what = f"{when!r}" if self.event_time in entry.columns else "missing"
+            raise refused(
+                f"the event time{f' {self.event_time}' if self.event_time else ''} of a row for {self.table} is {what}",
                 "give it a datetime with a time zone",
-                change.record,
+                entry.record,
             )
         return (when - _EPOCH) // timedelta(microseconds=1)
 

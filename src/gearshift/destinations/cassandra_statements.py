@@ -85,5 +85,14 @@ def delete(keyspace: str, table: str, key: Sequence[str]) -> str:
     return f"DELETE FROM {quoted(keyspace)}.{quoted(table)} USING TIMESTAMP ? WHERE {equal}"
 
 
+def partitions(keyspace: str, table: str, key: str) -> str:
+    """The partitions that a table has rows in.
+
+    >>> partitions("power", "meters", "id")
+    'SELECT DISTINCT "id" FROM "power"."meters"'
+    """
+    return f"SELECT DISTINCT {quoted(key)} FROM {quoted(keyspace)}.{quoted(table)}"
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(quoted(name) for name in names)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import SecretStr
 
-from gearshift.destinations.rows import Change, as_json, changes, is_nested, key_columns, kinds, plain, split
+from gearshift.destinations.rows import Entry, as_json, entries, is_nested, key_columns, kinds, plain, split
 from gearshift.errors import DefinitionError, DeliveryError, StackError
 from gearshift.record import Row
 from gearshift.settings import Settings
@@ -117,10 +117,10 @@ class Postgres:
 
     def _write(self, rows: list[Row]) -> None:
         """Write rows of one partition; what cannot be a row is refused before anything is sent."""
-        written = changes(rows, self.key, self.table)
+        written = entries(rows, self.key, self.table)
         topic, partition = rows[0].record.topic, rows[0].record.partition
         connection = self._connected()
-        self._create(connection, written)
+        there = self._create(connection, written)
         columns: tuple[str, ...] = ()
         values: list[list[Any]] = []
         try:
@@ -129,15 +129,15 @@ class Postgres:
                 cursor.execute(statements.lock(self._offsets), (self._group_id, topic, partition))
                 next_offset, index = cast("tuple[int, int]", cursor.fetchone())
                 last = (next_offset - 1, index)
-                fresh = [change for change in written if _position(change) > last]
+                fresh = [entry for entry in written if _position(entry) > last]
                 if len(fresh) < len(written):
                     known = len(written) - len(fresh)
                     log.info("%s has %d rows of %s/%d already", self.table, known, topic, partition)
                 # The columns of a row may differ from the last one's; the order stays.
-                for (deletes, columns), some in groupby(fresh, key=self._form):
-                    values = [[_bound(change.columns[name]) for name in columns] for change in some]
+                for (deletes, columns), some in groupby(fresh if there else (), key=self._form):
+                    values = [[_bound(entry.columns[name]) for name in columns] for entry in some]
                     statement = (
-                        statements.delete(self._target, self.key)
+                        statements.delete(self._target, columns)
                         if deletes
                         else statements.upsert(self._target, columns, self.key)
                     )
@@ -149,8 +149,10 @@ class Postgres:
         except psycopg.Error as error:
             raise failures.of_a_statement(error, self.table, columns, values) from error
 
-    def _form(self, change: Change) -> tuple[bool, tuple[str, ...]]:
-        return change.deletes, self.key if change.deletes else tuple(change.columns)
+    def _form(self, entry: Entry) -> tuple[bool, tuple[str, ...]]:
+        if entry.empties:
+            return True, ()
+        return entry.deletes, self.key if entry.deletes else tuple(entry.columns)
 
     def _connected(self) -> psycopg.Connection[Any]:
         if self._connection is not None and not self._connection.closed:
@@ -207,16 +209,19 @@ class Postgres:
                 connection.execute(statements.create_schema(self._schema[0]))
             connection.execute(statements.create_offsets(self._offsets))
 
-    def _create(self, connection: psycopg.Connection[Any], written: Sequence[Change]) -> None:
-        rows = [change for change in written if not change.deletes]
-        if self._exists or not rows:
-            return
+    def _create(self, connection: psycopg.Connection[Any], written: Sequence[Entry]) -> bool:
+        """Make the table if it is missing; False if it is and there is only something to delete from it."""
+        if self._exists:
+            return True
+        rows = [entry for entry in written if not entry.deletes]
         try:
             with connection.transaction():
                 found = connection.execute(
                     "SELECT to_regclass($1)", (self._target.as_string(connection),)
                 ).fetchone()
                 if found is None or found[0] is None:
+                    if not rows:
+                        return False
                     self._alone(connection)
                     connection.execute(
                         statements.create_table(self._target, kinds(rows, self.table), self.key)
@@ -224,13 +229,14 @@ class Postgres:
         except psycopg.Error as error:
             raise failures.of_a_statement(error, self.table) from error
         self._exists = True
+        return True
 
     def _alone(self, connection: psycopg.Connection[Any]) -> None:
         # Even with IF NOT EXISTS, two that create the same table at once end in an error for one of them.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('gearshift'))")
 
 
-def _position(row: Row | Change) -> tuple[int, int]:
+def _position(row: Row | Entry) -> tuple[int, int]:
     """A row's place in its partition: the offset of its record, and which of its rows it is."""
     return row.record.offset, row.index
 

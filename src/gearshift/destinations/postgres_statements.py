@@ -108,11 +108,15 @@ def upsert(table: Identifier, columns: Sequence[str], key: Sequence[str]) -> Com
 
 
 def delete(table: Identifier, key: Sequence[str]) -> Composed:
-    """Delete the row with a key.
+    """Delete the row with a key, or without one every row.
 
     >>> delete(Identifier("meters"), ("id",)).as_string()
     'DELETE FROM "meters" WHERE "id" = $1'
+    >>> delete(Identifier("meters"), ()).as_string()
+    'DELETE FROM "meters"'
     """
+    if not key:
+        return SQL("DELETE FROM {}").format(table)
     equal = [SQL("{} = {}").format(Identifier(name), _mark(number)) for number, name in enumerate(key, 1)]
     return SQL("DELETE FROM {} WHERE {}").format(table, SQL(" AND ").join(equal))
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final, cast
 
 from gearshift.errors import DefinitionError, PermanentError, SchemaError
-from gearshift.record import Record, Row
+from gearshift.record import Change, Op, Record, Row
 from gearshift.schemas import shapes
 
 
@@ -32,7 +32,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Entry:
     """One row to write or to delete: its columns, and the record it came from."""
 
     columns: Mapping[str, Any]
@@ -41,6 +41,13 @@ class Change:
     index: int = 0
     type: type[Any] | None = None
     """The dataclass that says what its columns are, where it is one."""
+    change: Change[Any] | None = None
+    """The change of a captured table that it is."""
+
+    @property
+    def empties(self) -> bool:
+        """Whether it stands for all rows of the table: the source's was truncated."""
+        return self.change is not None and self.change.op is Op.TRUNCATE
 
 
 def split(table: str, *, parts: tuple[int, ...]) -> tuple[str, ...]:
@@ -64,31 +71,50 @@ def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
     return columns
 
 
-def changes(rows: Iterable[Row], key: tuple[str, ...], table: str) -> list[Change]:
+def entries(rows: Iterable[Row], key: tuple[str, ...], table: str) -> list[Entry]:
     """The rows with their columns, in their order; a value of None is nothing to write."""
-    return [_change(row, key, table) for row in rows if row.value is not None]
+    found: list[Entry] = []
+    for row in rows:
+        value: Any = row.value
+        if isinstance(value, Change):
+            found += _entries_of(cast("Change[Any]", value), row, key, table)
+        elif value is not None:
+            found.append(_entry(value, row, key, table))
+    return found
 
 
-def _change(row: Row, key: tuple[str, ...], table: str) -> Change:
-    value: Any = row.value
-    kind: type[Any] | None = None
-    if isinstance(value, Delete):
-        columns = value.columns
-        if not key:
-            raise refused(
-                f"{value!r} cannot be deleted from {table}", "declare the table's key=(…)", row.record
-            )
-    elif isinstance(value, Mapping):
-        columns = cast("Mapping[str, Any]", value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind = type(value)
-        columns = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    else:
+def _entries_of(change: Change[Any], row: Row, key: tuple[str, ...], table: str) -> list[Entry]:
+    """What a change of a captured table does to a copy of it."""
+    if change.op is Op.MESSAGE:
+        return []  # it is of no table
+    if change.op is Op.TRUNCATE:
+        return [Entry({}, True, row.record, row.index, change=change)]
+    before = _columns(change.before) or {}
+    old = Delete(**{**before, **(change.key or {})})
+    if change.after is None:
+        return [_entry(old, row, key, table, change)]
+    new = _entry(change.after, row, key, table, change)
+    if before and any(name in before and before[name] != new.columns[name] for name in key):
+        return [
+            _entry(Delete(**before), row, key, table, change),
+            new,
+        ]  # it has another place in the copy now
+    return [new]
+
+
+def _entry(
+    value: Any, row: Row, key: tuple[str, ...], table: str, change: Change[Any] | None = None
+) -> Entry:
+    columns = _columns(value)
+    if columns is None:
         raise refused(
             f"{type(value).__name__} is no row for {table}",
-            "return a dataclass, a mapping of columns or a Delete",
+            "return a dataclass, a mapping of columns, a Change or a Delete",
             row.record,
         )
+    deletes = isinstance(value, Delete)
+    if deletes and not key:
+        raise refused(f"{value!r} cannot be deleted from {table}", "declare the table's key=(…)", row.record)
     for name in key:
         if columns.get(name) is None:
             raise refused(
@@ -96,7 +122,18 @@ def _change(row: Row, key: tuple[str, ...], table: str) -> Change:
                 "return a value for it",
                 row.record,
             )
-    return Change(columns, isinstance(value, Delete), row.record, row.index, kind)
+    kind = type(value) if dataclasses.is_dataclass(value) else None
+    return Entry(columns, deletes, row.record, row.index, kind, change)
+
+
+def _columns(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, Delete):
+        return value.columns
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None
 
 
 def refused(what: str, hint: str, record: Record[Any] | None = None) -> PermanentError:
@@ -134,18 +171,18 @@ _KINDS: Final[Mapping[type[Any], shapes.Scalar | shapes.DecimalOf]] = {
 }
 
 
-def kinds(written: Iterable[Change], table: str) -> dict[str, Kind]:
+def kinds(written: Iterable[Entry], table: str) -> dict[str, Kind]:
     """What the columns are, by the dataclass of the rows or by the values of the mappings."""
     found: dict[str, Kind] = {}
     unknown: dict[str, Record[Any]] = {}
-    for change in written:
-        declared = _declared(change.type) if change.type is not None else {}
-        for name, value in change.columns.items():
+    for entry in written:
+        declared = _declared(entry.type) if entry.type is not None else {}
+        for name, value in entry.columns.items():
             if name in found:
                 continue
             kind = declared.get(name) or _seen(value)
             if kind is None:
-                unknown[name] = change.record
+                unknown[name] = entry.record
             else:
                 found[name] = kind
     for name, record in unknown.items():

@@ -41,7 +41,8 @@ class Deliveries:
             with Admin(self.connection) as admin, Registry(self.connection) as registry:
                 admin.ensure(topics)
                 for topic in topics:
-                    registry.register(topic)
+                    if topic.envelope is None:  # changes are written by Connect, as it sees their table
+                        registry.register(topic)
             self.crews = start_crews(
                 self.graph,
                 self.connection,

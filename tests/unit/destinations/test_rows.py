@@ -11,9 +11,9 @@ import pytest
 from gearshift.destinations import Cassandra, Delete, Postgres
 from gearshift.destinations.cassandra_driver import ContactPoints
 from gearshift.destinations.postgres_statements import sql_type
-from gearshift.destinations.rows import changes, kinds
+from gearshift.destinations.rows import entries, kinds
 from gearshift.errors import DefinitionError, PermanentError
-from gearshift.record import Record, Row
+from gearshift.record import Change, Op, Record, Row
 
 
 @dataclass
@@ -28,8 +28,8 @@ def row(value: Any) -> Row:
 
 def test_dataclasses_mappings_and_deletions_are_rows_and_none_is_nothing() -> None:
     rows = [row(Reading("m1", 2.5)), row({"meter_id": "m2"}), row(Delete(meter_id="m3")), row(None)]
-    found = changes(rows, ("meter_id",), "meters")
-    assert [(change.columns, change.deletes) for change in found] == [
+    found = entries(rows, ("meter_id",), "meters")
+    assert [(entry.columns, entry.deletes) for entry in found] == [
         ({"meter_id": "m1", "load_kw": 2.5}, False),
         ({"meter_id": "m2"}, False),
         ({"meter_id": "m3"}, True),
@@ -46,12 +46,12 @@ def test_dataclasses_mappings_and_deletions_are_rows_and_none_is_nothing() -> No
 )
 def test_what_is_no_row_is_refused_with_the_place_of_its_record(value: Any, words: str) -> None:
     with pytest.raises(PermanentError, match=words) as refused:
-        changes([row(value)], ("meter_id",), "meters")
+        entries([row(value)], ("meter_id",), "meters")
     assert (refused.value.topic, refused.value.partition, refused.value.offset) == ("readings", 2, 17)
 
 
 def test_columns_get_their_types_from_the_dataclass_or_the_first_value_that_is_not_none() -> None:
-    found = changes(
+    found = entries(
         [row(Reading("m1", None)), row({"n": None, "tags": ["a"]}), row({"n": True, "deep": [["a"]]})],
         (),
         "t",
@@ -64,7 +64,7 @@ def test_columns_get_their_types_from_the_dataclass_or_the_first_value_that_is_n
         "deep": "jsonb",
     }
     with pytest.raises(PermanentError, match="the column n of t could be anything"):
-        kinds(changes([row({"n": None})], (), "t"), "t")
+        kinds(entries([row({"n": None})], (), "t"), "t")
 
 
 @pytest.mark.parametrize("table", ["", "a.", "a.b.c", "plain"])
@@ -77,3 +77,27 @@ def test_addresses_with_passwords_stay_out_of_every_repr() -> None:
     assert "secret" not in repr(ContactPoints.read("ann:secret@host"))
     assert "secret" not in repr(Postgres(table="t", dsn="postgresql://ann:secret@host/x"))
     assert "secret" not in repr(Cassandra(table="k.t", key="a", event_time="b", contact_points="a:secret@h"))
+
+
+def test_a_change_of_a_captured_table_is_a_row_or_a_deletion_by_its_key() -> None:
+    here, moved = Reading("m1", 2.5), Reading("m2", 2.5)
+    found = entries(
+        [
+            row(Change(op=Op.READ, after=here)),
+            row(Change(op=Op.DELETE, key={"meter_id": "m1"})),
+            row(Change(op=Op.UPDATE, before=here, after=moved)),
+            row(Change(op=Op.MESSAGE)),
+            row(Change(op=Op.TRUNCATE)),
+        ],
+        ("meter_id",),
+        "meters",
+    )
+    assert [(entry.columns.get("meter_id"), entry.deletes, entry.empties) for entry in found] == [
+        ("m1", False, False),
+        ("m1", True, False),
+        ("m1", True, False),
+        ("m2", False, False),
+        (None, True, True),
+    ]
+    with pytest.raises(PermanentError, match="the key column meter_id of meters is missing"):
+        entries([row(Change(op=Op.DELETE, key={"id": 1}))], ("meter_id",), "meters")

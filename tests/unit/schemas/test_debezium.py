@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gearshift.errors import DecodeError
-from gearshift.sources.debezium import Change, ChangeDecoder, Op
+from gearshift.schemas.debezium import Change, ChangeDecoder, Op
 
 RECORDED = Path(__file__).parents[2] / "data" / "debezium"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,8 +71,10 @@ def test_recorded_postgresql_without_schema() -> None:
     assert changes[0].after == ANN
     assert changes[3].after == Order(**{**vars(ANN), "amount": Decimal("99.99")})
     assert changes[4].key == {"id": 2}
-    assert changes[0].source_time == EPOCH + timedelta(milliseconds=1794792683028)
-    assert changes[9] == Change(op=Op.TRUNCATE, source_time=EPOCH + timedelta(milliseconds=1794792723651))
+    assert changes[0].source_time == EPOCH + timedelta(microseconds=1794792683028301)
+    assert changes[9] == Change(
+        op=Op.TRUNCATE, source_time=EPOCH + timedelta(microseconds=1794792723651226), position=28467560
+    )
 
 
 def test_recorded_postgresql_with_connects_schema() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, Generic, TypeVar, cast
 
 from gearshift.errors import DecodeError
+from gearshift.record import Change, Op
+from gearshift.schemas import debezium_values as values
 from gearshift.schemas.decoding import decoder
 from gearshift.schemas.encoding import EPOCH, Misfit
 from gearshift.schemas.shapes import describe
-from gearshift.sources import debezium_values as values
+
+__all__ = ["Change", "ChangeDecoder", "Op"]
 
 T = TypeVar("T")
 
@@ -23,38 +25,10 @@ _UNCHANGED = "__debezium_unavailable_value"
 _UNCHANGED_FORMS = (_UNCHANGED, base64.b64encode(_UNCHANGED.encode()).decode())
 
 
-class Op(StrEnum):
-    """What happened to the row."""
-
-    CREATE = "c"
-    UPDATE = "u"
-    DELETE = "d"
-    READ = "r"
-    """The row was there when the snapshot was taken."""
-    TRUNCATE = "t"
-    """Every row of the table went; it names none."""
-    MESSAGE = "m"
-    """A message in the database's log, of no table."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Generic[T]):
-    """One change of one row.
-
-    `before` is None where the old row is not known; `key` has the primary key in any case.
-    """
-
-    op: Op
-    before: T | None = None
-    after: T | None = None
-    key: Mapping[str, Any] | None = None
-    source_time: datetime | None = None
-    """When the database committed it."""
-
-
 class ChangeDecoder(Generic[T]):
     """Reads the records of one table's topic as changes of rows of a dataclass.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Order:
     ...     id: int
@@ -73,7 +47,9 @@ class ChangeDecoder(Generic[T]):
         shape = describe(row)
         self._row = row
         self._full = replica_identity_full
-        self._to_row = decoder(shape, values.decoding(timestamps))
+        decoding = values.decoding(timestamps)
+        self._to_row = decoder(shape, decoding)
+        self._fields = {field.name: decoder(field.shape, decoding) for field in shape.fields}
 
     def decode(self, key: bytes | None, value: bytes | None) -> Change[T] | None:
         """The change, or None for a tombstone, the empty record that follows a delete; raises DecodeError."""
@@ -99,16 +75,25 @@ class ChangeDecoder(Generic[T]):
             op=op,
             before=self._read(before, "before") if before is not None and self._is_known(found) else None,
             after=None if after is None else self._read(after, "after"),
-            key=cast("dict[str, Any]", key) if isinstance(key, dict) else None,
+            key=self._key(cast("dict[str, Any]", key)) if isinstance(key, dict) else None,
             source_time=_source_time(found),
+            position=_position(found),
         )
+
+    def _key(self, key: Mapping[str, Any]) -> dict[str, Any]:
+        """The primary key, with the types that the row has for its columns."""
+        try:
+            return {
+                name: self._fields[name](datum) if name in self._fields else datum
+                for name, datum in key.items()
+            }
+        except Misfit as misfit:
+            raise misfit.inside("key") from None
 
     def _is_known(self, envelope: Mapping[str, Any]) -> bool:
         # PostgreSQL sends the key alone unless told otherwise, and Debezium then makes up what may not be null: a
         # deleted row comes with '', 0.00 and 1970 as if it had held them. Nothing in the record tells.
-        source = envelope.get("source")
-        connector = cast("dict[str, Any]", source).get("connector") if isinstance(source, dict) else None
-        return self._full or connector != "postgresql"
+        return self._full or _source(envelope).get("connector") != "postgresql"
 
     def _read(self, row: Any, part: str) -> T:
         try:
@@ -138,19 +123,39 @@ def _unwrapped(data: bytes) -> Any:
         raise Misfit(f"not readable as JSON: {error}") from None
 
 
-def _source_time(envelope: Mapping[str, Any]) -> datetime | None:
+def _source(envelope: Mapping[str, Any]) -> dict[str, Any]:
     source = envelope.get("source")
-    stamp = cast("dict[str, Any]", source).get("ts_ms") if isinstance(source, dict) else None
-    if stamp is None:
-        stamp = envelope.get("ts_ms")
-    if stamp is None:
-        return None
-    if type(stamp) is not int:
-        raise Misfit("is no number of milliseconds", ("source", "ts_ms"))
-    try:
-        return (EPOCH + timedelta(milliseconds=stamp)).astimezone(UTC)
-    except OverflowError:
-        raise Misfit("is beyond the year 9999", ("source", "ts_ms")) from None
+    return cast("dict[str, Any]", source) if isinstance(source, dict) else {}
+
+
+def _source_time(envelope: Mapping[str, Any]) -> datetime | None:
+    source = _source(envelope)
+    for place, found, unit in (
+        (("source", "ts_us"), source.get("ts_us"), timedelta(microseconds=1)),
+        (("source", "ts_ms"), source.get("ts_ms"), timedelta(milliseconds=1)),
+        (("ts_ms",), envelope.get("ts_ms"), timedelta(milliseconds=1)),
+    ):
+        if found is None:
+            continue
+        if type(found) is not int:
+            raise Misfit(f"is no number of {'micro' if place[-1] == 'ts_us' else 'milli'}seconds", place)
+        try:
+            return (EPOCH + found * unit).astimezone(UTC)
+        except OverflowError:
+            raise Misfit("is beyond the year 9999", place) from None
+    return None
+
+
+def _position(envelope: Mapping[str, Any]) -> int | None:
+    """PostgreSQL's is the number of its log's byte, MySQL's that of the file and of the byte in it."""
+    source = _source(envelope)
+    found = source.get("lsn")
+    if found is None and isinstance(source.get("file"), str) and type(source.get("pos")) is int:
+        digits = re.search(r"[0-9]{1,8}$", source["file"])
+        found = (int(digits[0]) << 36) + source["pos"] if digits is not None else None
+    if found is not None and (type(found) is not int or not 0 <= found < 1 << 63):
+        raise Misfit("is no place in a log", ("source",))
+    return found
 
 
 def _hint(misfit: Misfit) -> str | None:

@@ -1,0 +1,231 @@
+"""`make demo-food`: the food-delivery story from an empty machine, in about three minutes, ending by itself.
+
+It starts the app's database and all the rest, lets the app do two days of business, prints what the kitchens see,
+who is late, where the minutes go and what was earned, and holds every number against the database's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from gearshift import settings as configuration
+from gearshift import stack as local
+from gearshift.cli.output import explain
+from gearshift.cli.tables import status_table, wide_console
+from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.errors import GearshiftError
+from gearshift.freshness import Gear
+
+if TYPE_CHECKING:
+    from gearshift.runner.runner import Runner
+    from gearshift.settings import Settings
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import shop  # noqa: E402  (modules of this folder)
+import truth  # noqa: E402
+
+console = wide_console()
+REVENUE = """select restaurant, sum(orders) as orders, sum(revenue) as revenue,
+       bar(sum(revenue), 0, max(sum(revenue)) over (), 40) as chart
+from daily_revenue group by restaurant order by revenue desc"""
+STAGES = """select stage, round(avg(minutes), 1) as minutes, bar(avg(minutes), 0, 20, 40) as chart
+from stage_minutes group by stage order by min(case stage when 'placed' then 1 when 'cooking' then 2
+    when 'ready' then 3 else 4 end)"""
+
+
+class Kitchens:
+    """The screens in the kitchens: they ask Cassandra, and nobody else."""
+
+    def __init__(self, contact_points: str) -> None:
+        self.latencies: list[float] = []
+        self._cluster, self._session = connect(ContactPoints.read(contact_points), name="kitchens")
+        self._looking: Thread | None = None
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+    def ask(self, cql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """The rows; none while there is no such table yet."""
+        if not self._session.execute(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'food' AND table_name = %s",
+            (cql.partition("food.")[2].split()[0],),
+        ).one():
+            return []
+        return list(self._session.execute(cql, values))
+
+    def expect(self, restaurant: str, order: int) -> None:
+        """See how long it takes until an order is on the screen; one at a time."""
+        if self._looking is None or not self._looking.is_alive():
+            self._looking = Thread(target=self._look, args=(restaurant, order, time.monotonic()), daemon=True)
+            self._looking.start()
+
+    def _look(self, restaurant: str, order: int, since: float) -> None:
+        while time.monotonic() < since + 10:
+            cql = "SELECT order_id FROM food.open_orders WHERE restaurant = %s AND order_id = %s"
+            if self.ask(cql, (restaurant, order)):
+                self.latencies.append((time.monotonic() - since) * 1000)
+                return
+            time.sleep(0.005)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--orders", type=int, default=400, help="how many orders the two days bring")
+    options.add_argument("--factor", type=float, default=1200, help="the app's seconds in one of ours")
+    options.add_argument(
+        "--folder", type=Path, default=Path(".gearshift") / "demo-food", help="where it keeps its data"
+    )
+    chosen = options.parse_args()
+    logging.basicConfig(level=logging.ERROR)
+    began = time.monotonic()
+    try:
+        with story(chosen.folder) as (runner, dsn, kitchens):
+            tell(runner, dsn, kitchens, orders=chosen.orders, factor=chosen.factor)
+    except GearshiftError as error:
+        return explain(error)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        return 130
+    console.print(f"\nThe whole story took {time.monotonic() - began:.0f} s. Nothing is left running.")
+    return 0
+
+
+@contextmanager
+def story(folder: Path) -> Generator[tuple[Runner, str, Kitchens]]:
+    """The app's database with its tables, and beside it everything that the story runs."""
+    console.rule("[bold]Gearshift: one database, three promises")
+    settings = configuration.load({"home": folder.absolute(), "services": "postgres,connect,cassandra"})
+
+    def said(words: str) -> None:
+        console.print(f"  [dim]{words}[/]")
+
+    from gearshift.runner.loading import load_app
+    from gearshift.runner.runner import Runner
+
+    file = HERE / "food_delivery.py"
+    app = load_app(file)
+    with local.up(settings, progress=said) as stack:
+        dsn = stack.address("postgres")
+        shop.create(dsn)
+        with Runner(app, settings, file=file, said=said) as runner:
+            kitchens = Kitchens(stack.address("cassandra"))
+            try:
+                yield runner, dsn, kitchens
+            finally:
+                kitchens.close()
+
+
+def tell(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor: float) -> None:
+    """The chapters."""
+    console.print("\n[bold]1. Real-time:[/] from the app's database to the kitchens' screens")
+    with shop.Shop(dsn, orders=orders, factor=factor, on_order=kitchens.expect) as app:
+        wait(lambda: app.error or kitchens.ask(truth.IN_CASSANDRA["open orders"]), "an order", 90)
+        shown = time.monotonic()
+        while not app.closed and app.error is None:
+            if time.monotonic() > shown:
+                show_screens(kitchens, app)
+                shown = time.monotonic() + 10
+            time.sleep(0.05)
+        if app.error is not None:
+            raise GearshiftError(f"the food app ended: {app.error}")
+    for what in truth.IN_CASSANDRA:
+        wait(lambda what=what: equal(runner, dsn, kitchens, what), f"what PostgreSQL has as {what}", 60)
+    show_screens(kitchens, app)
+    if kitchens.latencies:
+        console.print(
+            f"  from the commit in PostgreSQL to the screen: {median(kitchens.latencies):.0f} ms"
+            f" (median of {len(kitchens.latencies)})"
+        )
+    late = kitchens.ask("SELECT restaurant, order_id, status, minutes_late, at FROM food.late_orders")
+    console.print(f"\n[bold]2. Late orders:[/] {len(late)}, the last of them")
+    for order in sorted(late, key=lambda row: row.at)[-3:]:
+        console.print(
+            f"  [yellow]{order.restaurant}[/], order {order.order_id}: {order.minutes_late} min late, {order.status}"
+        )
+
+    console.print("\n[bold]3. Near-real-time:[/] where the minutes go")
+    wait(
+        lambda: equal(runner, dsn, kitchens, "minutes per stage"), "what PostgreSQL has as minutes per stage"
+    )
+    show_sql(runner.settings, STAGES)
+
+    console.print("\n[bold]4. The daily batch:[/] revenue and best sellers")
+    runner.shift("keep_orders", Gear.BATCH)  # everything the app has done by now
+    runner.shift("sum_revenue", Gear.BATCH)
+    runner.shift("rank_dishes", Gear.BATCH)
+    show_sql(runner.settings, REVENUE)
+    show_sql(
+        runner.settings,
+        "select day, restaurant, dish, sold from best_sellers where place = 1 order by day, restaurant",
+    )
+
+    console.print("\n[bold]5. The proof:[/] every number beside the one that PostgreSQL computes")
+    for what in truth.TRUTH:
+        rows = truth.must_be(dsn, what)
+        if not equal(runner, dsn, kitchens, what):
+            raise GearshiftError(f"{what} are not what PostgreSQL says")
+        console.print(f"  {what}: {len(rows)} of {len(rows)} rows are the same")
+    console.print(status_table(runner.status()))
+
+
+def equal(runner: Runner, dsn: str, kitchens: Kitchens, what: str) -> bool:
+    """Whether the stores have what the app's database says."""
+    return truth.found(what, kitchens.ask, runner.settings.warehouse_uri) == truth.must_be(dsn, what)
+
+
+def show_screens(kitchens: Kitchens, app: shop.Shop) -> None:
+    """Each restaurant's open orders by how far they are."""
+    found = Counter((row.restaurant, row.status) for row in kitchens.ask(truth.IN_CASSANDRA["open orders"]))
+    clock = app.events[min(app.done, len(app.events) - 1)].at
+    table = Table(box=None, pad_edge=True, header_style="bold")
+    table.add_column(f"{clock:%a %H:%M}")
+    for status in shop.STAGES:
+        table.add_column(status, justify="right")
+    for restaurant in shop.MENUS:
+        table.add_row(restaurant, *(str(found[restaurant, status] or "·") for status in shop.STAGES))
+    console.print(table)
+
+
+def show_sql(settings: Settings, query: str) -> None:
+    """What a person gets who asks the warehouse."""
+    gearshift = [sys.executable, "-c", "from gearshift.cli import main; main()"]
+    answer = subprocess.run(
+        [*gearshift, "table", "sql", query],
+        env={**os.environ, "GEARSHIFT_HOME": str(settings.home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    console.print(f"  [dim]gearshift table sql {query.split()[0]} …[/]")
+    console.print(answer.stdout + answer.stderr, highlight=False)
+
+
+def wait(check: Callable[[], object], what: str, within: float = 60.0) -> None:
+    """Until it is so, or a clear word that it is not."""
+    until = time.monotonic() + within
+    while not check():
+        if time.monotonic() > until:
+            raise GearshiftError(
+                f"{what} did not come within {within:.0f} s", hint="see .gearshift/demo-food/logs/spark.log"
+            )
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
