@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from gearshift.tables.location import StorageOptions
-from gearshift.tables.query import show_table, fresh_connection
+from gearshift.tables.query import fresh_connection, show_table
 
 Bound = datetime | date
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
