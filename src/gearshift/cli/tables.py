@@ -9,7 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from gearshift.cli.listing import table as listing
 from gearshift.pipelines.checkpoint import Offsets
+from gearshift.pipelines.interval_log import Entry
 from gearshift.pipelines.ledger import Ledger, Stretch
 
 
@@ -139,7 +141,27 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
             if stretch.error:
                 console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
         console.print(proof(ledger))
+        if intervals := ledger.intervals:
+            console.print(_intervals_table(intervals))
         console.print()
+
+
+def _intervals_table(intervals: list[Entry]) -> Table:
+    """Each interval's latest run: what went in, what came out, how long it took."""
+    shown = listing("interval from", "to", "run at", "why", "read", right=("rows", "seconds", "version"))
+    for entry in intervals:
+        read = ", ".join(f"{each.rows:,} of {each.table} v{each.version}" for each in entry.inputs.values())
+        shown.add_row(
+            entry.interval.start.isoformat(),
+            entry.interval.end.isoformat(),
+            f"{entry.began:%Y-%m-%d %H:%M:%S}",
+            escape(entry.why),
+            read,
+            f"{entry.rows:,}",
+            f"{entry.seconds:.1f}",
+            str(entry.version),
+        )
+    return shown
 
 
 def proof(ledger: Ledger) -> str:

@@ -17,6 +17,7 @@ from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.errors import CheckError, GearshiftError, TableError
 from gearshift.interval_rules import INTERVAL_START
 from gearshift.pipelines import engine as engines
+from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.cutting import bounds, kind_of_time
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.failures import explain
@@ -35,7 +36,7 @@ def run_interval(engine: Engine, pipeline: Pipeline, interval: Interval, why: st
         raise
     except Exception as error:
         raise explain(error, pipeline) from error
-    IntervalLog(engine.folder_of(pipeline)).keep(entry)
+    IntervalLog(open_folder(engine.folder_of(pipeline))).keep(entry)
     return entry
 
 

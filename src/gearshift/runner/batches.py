@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from gearshift import tables
 from gearshift.app import App
 from gearshift.calendars import Interval, interval_at, intervals_between
 from gearshift.connection import Connection
-from gearshift.definitions import Graph, Pipeline
+from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import DefinitionError
+from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.engine import Engine
-from gearshift.pipelines.interval_log import Entry
+from gearshift.pipelines.interval_log import Entry, IntervalLog
 from gearshift.pipelines.interval_runs import run_interval
+from gearshift.pipelines.interval_states import Look, look
 from gearshift.pipelines.session import open_session
 from gearshift.settings import Settings
 from gearshift.stack.artifacts import jars
@@ -75,8 +78,22 @@ def opened(app: App, settings: Settings) -> Iterator[Engine]:
             spark=spark, connection=connection, settings=settings, graph=graph, admin=Admin(connection)
         )
     finally:
-        spark.sparkContext.cancelAllJobs()
+        with suppress(Exception):  # a call that was interrupted takes its connection to Spark with it
+            spark.sparkContext.cancelAllJobs()
         spark.stop()
+
+
+def look_at(app: App, settings: Settings, pipeline: Pipeline, now: datetime) -> Look | None:
+    """How each interval of a pipeline is, without Spark; None while a source does not exist."""
+    folder = f"{settings.checkpoints_uri}/{app.name}/{pipeline.name}"
+
+    def uri(table: Table) -> str:
+        return f"{settings.warehouse_uri}/{table.name}"
+
+    if not all(tables.exists(uri(source)) for source in pipeline.tables.values()):
+        return None
+    entries = IntervalLog(open_folder(folder)).entries()
+    return look(pipeline, ZoneInfo(app.timezone), uri, entries, now)
 
 
 def run_all(engine: Engine, pipeline: Pipeline, intervals: list[Interval], why: str) -> Iterator[Entry]:

@@ -283,6 +283,7 @@ class Runner:
             "written": sum(stretch.written for stretch in ledger.stretches),
             "dead_letters": sum(stretch.dead for stretch in ledger.stretches),
             "replayed": ledger.replayed,
+            "late_rows": driver.late_rows,
             "gap": ledger.gap,
             "restarts": condition.restarts,
             "next_run": condition.next_run.isoformat()
