@@ -131,12 +131,12 @@ def _holding(
                 yield interval
 
 
-def _filled(pipeline: Pipeline, zone: tzinfo, found: Iterable[Interval], now: datetime) -> Iterator[Interval]:
+def _filled(pipeline: Pipeline, zone: tzinfo, found: set[Interval], now: datetime) -> Iterator[Interval]:
     """These intervals and the empty ones between them, up to now."""
+    if not found:
+        return
     present = interval_at(pipeline.calendar, now, zone)
     known = sorted({*found, present}, key=lambda interval: interval.start)
-    if known == [present]:
-        return
     for interval, following in pairwise(known):
         if interval.start >= present.start:  # rows of the future: those between are nobody's concern yet
             yield interval
