@@ -77,6 +77,9 @@ def two_sources(sales: Any, prices: Any) -> Any:
     [
         ({"freshness": "1 day", "late": "7 days"}, "has late= without by="),
         ({"freshness": "1 day", "grace": "1 hour"}, "has grace= without by="),
+        ({"by": "sold_at"}, "neither freshness nor gear"),
+        ({"freshness": "1 minute", "by": "sold_at"}, "has by= and gear near-real-time"),
+        ({"freshness": "1 day", "cron": "@daily"}, "two calendars: freshness='1 day' and cron='@daily'"),
         ({"gear": "near-real-time", "by": "sold_at"}, "has by= and gear near-real-time"),
         ({"gear": "real-time", "cron": "@daily"}, "has cron= and gear real-time"),
         ({"cron": "every day"}, "pipeline totals: 'every day' is no cron expression"),

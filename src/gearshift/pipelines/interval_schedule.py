@@ -6,11 +6,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from gearshift import tables
-from gearshift.calendars import interval_at
-from gearshift.definitions import Pipeline
+from gearshift.calendars import Interval, interval_at
+from gearshift.definitions import Pipeline, Table
 from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_log import Entry, IntervalLog
@@ -19,7 +20,7 @@ from gearshift.pipelines.interval_states import Look, State, Status, look
 
 log = logging.getLogger(__name__)
 
-_LOOKS_EVERY = timedelta(seconds=30)  # for late rows: a look at a table that changed reads its column of time
+_LOOKS_EVERY = timedelta(seconds=10)  # for late rows: a look at a table that changed reads its column of time
 
 
 class IntervalSchedule:
@@ -32,6 +33,16 @@ class IntervalSchedule:
         self._pipeline = pipeline
         self._zone = ZoneInfo(engine.graph.timezone)
         self._log = IntervalLog(open_folder(engine.folder_of(pipeline)))
+        sources = [
+            source.name
+            for name, source in pipeline.tables.items()
+            if pipeline.intervals and name in pipeline.intervals.by
+        ]
+        self._feeders = [
+            each
+            for each in engine.graph.pipelines.values()
+            if each.intervals is not None and each.target.name in sources and isinstance(each.target, Table)
+        ]
         self._seen: Look | None = None
         self._look_at = datetime.min.replace(tzinfo=UTC)
         self._closes = datetime.min.replace(tzinfo=UTC)
@@ -54,7 +65,18 @@ class IntervalSchedule:
         self._look(datetime.now(UTC))
 
     def _to_run(self) -> list[Status]:
-        return self._seen.of(State.DUE, State.LATE) if self._seen is not None else []
+        """What is due, up to the first interval whose sources are not all there yet."""
+        due = self._seen.of(State.DUE, State.LATE) if self._seen is not None else []
+        return list(takewhile(lambda status: self._is_fed(status.interval), due)) if self._feeders else due
+
+    def _is_fed(self, interval: Interval) -> bool:
+        """Whether the pipelines that write the sources have run the interval in which this one ends."""
+        for feeder in self._feeders:
+            last = interval_at(feeder.calendar, interval.end - timedelta(microseconds=1), self._zone)
+            entry = IntervalLog(open_folder(self._engine.folder_of(feeder))).of(last)
+            if entry is None or not entry.is_final:
+                return False
+        return True
 
     def _look(self, now: datetime) -> None:
         intervals = self._pipeline.intervals

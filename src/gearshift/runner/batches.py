@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -64,7 +64,7 @@ def intervals_to_run(graph: Graph, pipeline: Pipeline, start: datetime, end: dat
 
 
 @contextmanager
-def opened(app: App, settings: Settings) -> Iterator[Engine]:
+def opened(app: App, settings: Settings) -> Generator[Engine]:
     """What intervals run on; leaving it in the middle of one cancels it."""
     graph = app.graph
     log_file = settings.home.absolute() / "logs" / "batch.log"

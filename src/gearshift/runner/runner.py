@@ -270,7 +270,7 @@ class Runner:
             "name": driver.pipeline.name,
             "gear": str(driver.gear),
             "declared": str(driver.pipeline.gear),
-            "freshness": str(driver.pipeline.freshness),
+            "freshness": driver.pipeline.promise,
             "state": condition.state,
             "error": condition.error,
             "records_per_second": self._rates.arriving.get(driver.pipeline.name),

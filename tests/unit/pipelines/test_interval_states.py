@@ -33,7 +33,7 @@ class Shop:
         def totals(sales: Any) -> Any:
             return sales
 
-        how = {"freshness": "1 day", **how}
+        how = how if "cron" in how else {"freshness": "1 day", **how}
         app.pipeline(source=app.table("sales"), to=app.table("totals"), by="sold_at", **how)(totals)
         self.pipeline = app.graph.pipelines["totals"]
         self.log = IntervalLog(LocalFolder(folder / "log"))
