@@ -25,7 +25,7 @@ from gearshift.cli.listing import table
 from gearshift.cli.output import explain
 from gearshift.errors import GearshiftError
 from gearshift.pipelines.interval_states import State, Status
-from gearshift.runner import batches
+from gearshift.runner.intervals import look_at
 from gearshift.runner.loading import load_app
 from gearshift.runner.runner import Runner
 from gearshift.schemas import Registry
@@ -117,7 +117,7 @@ def settled(app: App, settings: Settings, rows: int) -> bool:
 
 def of_state(app: App, settings: Settings, pipeline: str, *states: State) -> list[Status]:
     """The months in a state."""
-    seen = batches.look_at(app, settings, app.graph.pipelines[pipeline], datetime.now(UTC))
+    seen = look_at(app, settings, app.graph.pipelines[pipeline], datetime.now(UTC))
     return seen.of(*states) if seen is not None else []
 
 

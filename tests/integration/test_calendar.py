@@ -23,6 +23,7 @@ from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_log import Entry
 from gearshift.runner import batches
+from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
 from gearshift.settings import load
 from tests.arrow_frames import ArrowFrame, declared
 from tests.command import GEARSHIFT
@@ -131,9 +132,9 @@ def engine(warehouse: Warehouse) -> Iterator[Engine]:
 
 
 def run(engine: Engine, pipeline: str, start: str, end: str) -> list[Entry]:
-    chosen = batches.pipeline_of_intervals(engine.graph, pipeline)
+    chosen = pipeline_of_intervals(engine.graph, pipeline)
     bounds = (datetime.fromisoformat(text) for text in (start, end))
-    intervals = batches.intervals_to_run(engine.graph, chosen, *bounds)
+    intervals = intervals_to_run(engine.graph, chosen, *bounds)
     return list(batches.run_all(engine, chosen, intervals, "test"))
 
 

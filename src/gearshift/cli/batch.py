@@ -35,13 +35,15 @@ def run(
 
     Times are ISO, 2026-01-01 or 2026-01-01T06:00+01:00, and without an offset in the app's time zone.
     """
-    from gearshift.runner import batches
+    from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
     loaded = load_app(file)
-    chosen = batches.pipeline_of_intervals(loaded.graph, pipeline)
-    intervals = batches.intervals_to_run(loaded.graph, chosen, _moment("--from", start), _moment("--to", end))
+    chosen = pipeline_of_intervals(loaded.graph, pipeline)
+    intervals = intervals_to_run(loaded.graph, chosen, _moment("--from", start), _moment("--to", end))
+    from gearshift.runner import batches  # which brings Spark along
+
     signal.signal(signal.SIGTERM, _as_interrupt)
     done = 0
     try:
@@ -63,20 +65,20 @@ def list_intervals(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """List the intervals of pipelines that have a calendar: open, due, done, late or too late; without Spark."""
-    from gearshift.runner import batches
+    from gearshift.runner.intervals import look_at, pipeline_of_intervals
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
     loaded = load_app(file)
     graph = loaded.graph
     chosen = (
-        [batches.pipeline_of_intervals(graph, pipeline)]
+        [pipeline_of_intervals(graph, pipeline)]
         if pipeline is not None
         else [each for each in graph.pipelines.values() if each.intervals is not None]
     )
     found: list[dict[str, Any]] = []
     for each in chosen:
-        seen = batches.look_at(loaded, settings, each, datetime.now(UTC))
+        seen = look_at(loaded, settings, each, datetime.now(UTC))
         if seen is None:
             say(f"{each.name}: a source of it does not exist yet")
             continue
