@@ -266,6 +266,7 @@ def copies(sales):
         (("run", "totals", "--from", "2026-01-02", "--to", "2026-01-01"), "--to 2026-01-01.* is not after --from"),
         (("run", "totals", "--from", "2026-01-01T01:00", "--to", "2026-01-01T02:00"),
          "(?s)no interval of totals begins.*the one around it is 2026-01-01T00:00:00\\+01:00 to 2026-01-02"),
+        (("run", "totals", "--from", "0001-01-01", "--to", "2026-01-02"), "no calendar goes from 0001-01-01"),
         (("run", "copies", "--from", "2026-01-01", "--to", "2026-01-02"), "copies has no intervals"),
         (("run", "total", "--from", "2026-01-01", "--to", "2026-01-02"), "no pipeline 'total'"),
         (("run", "totals", "--from", "may", "--to", "2026-01-02"), "'may' is no ISO time"),

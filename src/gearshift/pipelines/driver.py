@@ -81,9 +81,9 @@ class Driver:
         return bool(self.pipeline.topics)
 
     @property
-    def late_rows(self) -> int:
+    def late_rows(self) -> int | None:
         """Rows of intervals that were closed for good when they came, which are in no result."""
-        return self._schedule.too_late if self._schedule is not None else 0
+        return self._schedule.too_late if self._schedule is not None else None
 
     # life
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
+from time import monotonic
 from zoneinfo import ZoneInfo
 
 from gearshift import tables
@@ -20,7 +21,10 @@ from gearshift.pipelines.interval_states import Look, State, Status, look
 
 log = logging.getLogger(__name__)
 
-_LOOKS_EVERY = timedelta(seconds=10)  # for late rows: a look at a table that changed reads its column of time
+_LOOKS_EVERY = timedelta(seconds=10)  # for late rows
+_SHARE_OF_LOOKING = (
+    20  # a look reads the rows of a table that changed; one part in so many of the time is enough
+)
 
 
 class IntervalSchedule:
@@ -89,8 +93,10 @@ class IntervalSchedule:
             }
             if versions == self._seen.versions:
                 return
+        clock = monotonic()
         entries = self._log.entries()
         self._seen = look(self._pipeline, self._zone, self._engine.table_uri, entries, now)
+        self._look_at = now + max(_LOOKS_EVERY, timedelta(seconds=_SHARE_OF_LOOKING * (monotonic() - clock)))
         # The interval that is the first to be over with its grace; it may have ended already.
         self._closes = (
             interval_at(self._pipeline.calendar, now - intervals.grace, self._zone).end + intervals.grace
