@@ -330,7 +330,7 @@ class Driver:
         if self.query is not None:
             self.query.awaitTermination()
         elif self._schedule is not None:
-            for entry in self._schedule.run(self._stopping):
+            for entry in self._schedule.run(datetime.now(UTC), self._stopping):
                 self._enter(
                     ends={each.table: {0: each.version} for each in entry.inputs.values()},
                     records=sum(each.rows for each in entry.inputs.values()),
