@@ -88,14 +88,21 @@ def change(topic: Topic, found: Column, key: Column) -> tuple[Column, Column]:
         F.when(has_new, missing).alias("missing"),
     )
     envelope = "is not Debezium's envelope: there is no op of its"
-    why = F.when(found.isNull() | found[_CORRUPT].isNotNull(), F.lit("is not readable as JSON of an envelope"))
+    why = F.when(
+        found.isNull() | found[_CORRUPT].isNotNull(), F.lit("is not readable as JSON of an envelope")
+    )
     why = why.when(op.isNull() | ~op.isin(*_OPERATIONS), F.lit(envelope))
     why = why.when(has_new & after.isNull(), F.lit("after is missing"))
     why = why.when((op == "d") & ~has_old, F.lit("it does not say which row was deleted"))
-    for part_, condition, texts, values in (("after", has_new, new, new_values), ("before", has_old, old, old_values)):
+    for part_, condition, texts, values in (
+        ("after", has_new, new, new_values),
+        ("before", has_old, old, old_values),
+    ):
         for field in row_type(topic).fields:
             name, text = f"{part_}.{field.name}", texts[field.name]
-            unsent = f"{name} was not sent: it is large and did not change; declare the capture with before=True"
+            unsent = (
+                f"{name} was not sent: it is large and did not change; declare the capture with before=True"
+            )
             why = why.when(condition & text.isin(*_UNCHANGED), F.lit(unsent))
             misfit = f"{name} is no {field.dataType.simpleString()}"
             why = why.when(condition & text.isNotNull() & values[field.name].isNull(), F.lit(misfit))
@@ -128,7 +135,9 @@ def columns(value: Column, topic: Topic) -> list[Column]:
     after = value["after"]
     return [
         *(
-            F.when(after.isNotNull(), after[field.name]).otherwise(value["before"][field.name]).alias(field.name)
+            F.when(after.isNotNull(), after[field.name])
+            .otherwise(value["before"][field.name])
+            .alias(field.name)
             for field in row_type(topic).fields
         ),
         value["op"].isin("d", "t").alias(DELETED),

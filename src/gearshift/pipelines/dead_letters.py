@@ -114,7 +114,9 @@ def _letter(
     engine: Engine, pipeline: Pipeline, row: Any, topic: Topic, versions: reading.Versions
 ) -> DeadLetter:
     value = bytes(row.value) if row.value is not None else None
-    schema_id, reason = _reason(value, topic, versions) if topic.envelope is None else (None, row[reading.WHY])
+    schema_id, reason = (
+        _reason(value, topic, versions) if topic.envelope is None else (None, row[reading.WHY])
+    )
     return DeadLetter(
         topic=topic.name,
         partition=row.partition,

@@ -6,16 +6,20 @@ from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql
 from gearshift.tables.reading import load
 from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths
+from gearshift.tables.tallies import Bound, Tally, Times, tallies, times
 from gearshift.tables.upserting import check_upsert, forget_before, upsert
 from gearshift.tables.writing import append, overwrite, replace_partitions
 
 __all__ = [
     "Answer",
+    "Bound",
     "Change",
     "Commit",
     "Compaction",
     "Snapshot",
     "StoredFile",
+    "Tally",
+    "Times",
     "Vacuum",
     "append",
     "check_upsert",
@@ -32,6 +36,8 @@ __all__ = [
     "rows",
     "sql",
     "table_uri",
+    "tallies",
+    "times",
     "upsert",
     "vacuum",
 ]
