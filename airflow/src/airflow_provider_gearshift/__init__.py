@@ -20,8 +20,8 @@ __all__ = [
     "GearshiftHook",
     "GearshiftRunTrigger",
     "GearshiftTimetable",
-    "get_provider_info",
     "gearshift_dag",
+    "get_provider_info",
 ]
 
 _MODULES = {
