@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gearshift.app import App
+from gearshift.calendars import Interval
 from gearshift.definitions import Delivery, Pipeline, Retry, Source, Table, Topic
 from gearshift.errors import GearshiftError, PermanentError, RetriableError
 from gearshift.freshness import Freshness, Gear
@@ -24,6 +25,7 @@ __all__ = [
     "Freshness",
     "Gear",
     "GearshiftError",
+    "Interval",
     "PermanentError",
     "Pipeline",
     "Producer",

@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from gearshift.cron import Cron
 from gearshift.definitions import (
     ChangeCapture,
     Commit,
@@ -27,6 +28,7 @@ from gearshift.definitions import (
 )
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness, Gear
+from gearshift.interval_rules import INTERVAL, check_writers, declare_intervals
 from gearshift.record import Destination
 
 Transform = TypeVar("Transform", bound=Callable[..., Any])
@@ -184,8 +186,18 @@ class App:
         to: Topic | Table,
         freshness: str | None = None,
         gear: str | None = None,
+        cron: str | None = None,
+        by: str | Mapping[str, str] | None = None,
+        grace: str | None = None,
+        late: str | None = None,
     ) -> Callable[[Transform], Transform]:
-        """Declare a pipeline: a function from DataFrames, named as its parameters, to a DataFrame."""
+        """Declare a pipeline: a function from DataFrames, named as its parameters, to a DataFrame.
+
+        With `by`, a column of event time, each batch run answers for one interval of the calendar: it gets the
+        rows of that interval, and its result replaces what an earlier run of the interval wrote. It may take
+        the `interval` as a parameter of that name. It runs `grace` after the interval's end, and again when rows
+        come later, for as long after the end as `late` says.
+        """
 
         called_at = _caller()
 
@@ -197,12 +209,15 @@ class App:
                 first = self._pipelines[name].defined_at
                 raise _wrong(f"pipeline {name} is declared twice", f"the first is at {first}", where)
             self._require_own_group(f"{self.name}.{name}", f"pipeline {name}", where)
-            if freshness is None and gear is None:
+            if freshness is None and gear is None and cron is None:
                 raise _wrong(
                     f"pipeline {name} says neither freshness nor gear", "add freshness='1 minute'", where
                 )
             try:
                 chosen = Gear.named(gear) if gear is not None else None
+                if cron is not None or by is not None:
+                    chosen = chosen or Gear.BATCH
+                schedule = Cron.parse(cron) if cron is not None else None
                 promise = (
                     Freshness.parse(freshness)
                     if freshness is not None
@@ -214,15 +229,27 @@ class App:
                 raise _wrong(
                     f"pipeline {name} writes to {to!r}", "to= takes what app.topic or app.table gave", where
                 )
-            self._pipelines[name] = Pipeline(
+            parameters = list(inspect.signature(transform).parameters)
+            is_parameter = (
+                by is not None
+                and INTERVAL in parameters
+                and not (isinstance(source, Mapping) and INTERVAL in source)
+            )
+            if is_parameter:
+                parameters.remove(INTERVAL)
+            pipeline = Pipeline(
                 name=name,
                 transform=transform,
-                sources=_match_sources(name, transform, source, where),
+                sources=_match_sources(name, parameters, source, where),
                 target=to,
                 freshness=promise,
                 gear=chosen or promise.gear,
+                cron=schedule,
                 defined_at=where,
             )
+            declared = declare_intervals(pipeline, by, grace, late, is_parameter=is_parameter)
+            check_writers(declared, self._pipelines.values())
+            self._pipelines[name] = declared
             return transform
 
         return declare
@@ -438,11 +465,10 @@ def _check_table(table: Table) -> None:
 
 def _match_sources(
     name: str,
-    transform: Callable[..., Any],
+    parameters: list[str],
     source: Topic | Table | Mapping[str, Topic | Table],
     where: Location,
 ) -> dict[str, Topic | Table]:
-    parameters = list(inspect.signature(transform).parameters)
     if isinstance(source, Topic | Table):
         if len(parameters) != 1:
             raise _wrong(

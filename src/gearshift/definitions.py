@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from gearshift.calendars import Calendar
+from gearshift.cron import Cron
 from gearshift.freshness import Freshness, Gear
 from gearshift.record import Destination
 
@@ -87,6 +89,20 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """That each run of a pipeline answers for one interval of its calendar, and replaces what that interval had."""
+
+    by: Mapping[str, str]
+    """The column of event time in each source that is cut to the interval, by the transform's parameter names."""
+    grace: timedelta = timedelta(0)
+    """How long after its end an interval is run."""
+    late: timedelta | None = None
+    """How long after its end rows that come still run it again; for ever if None."""
+    is_parameter: bool = False
+    """Whether the transform takes the interval as its parameter `interval`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """A PySpark transform from topics or tables to a topic or table, and the promise it keeps."""
 
@@ -96,6 +112,8 @@ class Pipeline:
     target: Topic | Table
     freshness: Freshness
     gear: Gear
+    cron: Cron | None = None
+    intervals: Intervals | None = None
     defined_at: Location
 
     @property
@@ -118,8 +136,10 @@ class Pipeline:
         return min(max(self.freshness.trigger, timedelta(seconds=1)), timedelta(minutes=5))
 
     @property
-    def calendar(self) -> Freshness:
-        """How often a batch run of this pipeline starts; hourly if it promises more than batch can keep."""
+    def calendar(self) -> Calendar:
+        """When a batch run of this pipeline starts; hourly if it promises more than batch can keep."""
+        if self.cron is not None:
+            return self.cron
         return self.freshness if self.freshness.gear is Gear.BATCH else Freshness(1, "hour")
 
 

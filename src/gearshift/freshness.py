@@ -138,5 +138,26 @@ class Freshness:
         index += months - index % months
         return datetime(index // 12, index % 12 + 1, 1, tzinfo=zone)
 
+    def last_run(self, at: datetime, zone: tzinfo) -> datetime:
+        """The start of the calendar's interval that holds an instant: its latest run up to then.
+
+        >>> Freshness.parse("1 month").last_run(datetime(2028, 2, 29, 12, tzinfo=UTC), UTC).isoformat()
+        '2028-02-01T00:00:00+00:00'
+        """
+        midnight = at.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+        if self.unit not in _CALENDAR or self.unit == "hour":
+            fills_a_day = self.unit == "hour" and 24 % self.count == 0
+            first = midnight.astimezone(UTC) if fills_a_day else _MONDAY
+            return (first + (at - first) // self.duration * self.duration).astimezone(zone)
+        local = midnight.replace(tzinfo=None)
+        if self.unit in ("day", "week"):
+            length = self.count * (7 if self.unit == "week" else 1)
+            since = (local - _MONDAY.replace(tzinfo=None)).days
+            return (local - timedelta(days=since % length)).replace(tzinfo=zone)
+        months = self.count * (12 if self.unit == "year" else 1)
+        index = local.year * 12 + local.month - 1
+        index -= index % months
+        return datetime(index // 12, index % 12 + 1, 1, tzinfo=zone)
+
     def __str__(self) -> str:
         return f"{self.count} {self.unit}{'' if self.count == 1 else 's'}"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gearshift.cli import graph, groups, inspecting, letters, running, stack, topics, warehouse
+from gearshift.cli import batch, graph, groups, inspecting, letters, running, stack, topics, warehouse
 from gearshift.cli.output import explain
 from gearshift.errors import GearshiftError
 
@@ -45,6 +45,7 @@ app.command()(inspecting.ledger)
 app.command()(stack.up)
 app.command()(stack.down)
 app.command()(stack.doctor)
+app.add_typer(batch.app, name="batch")
 app.add_typer(groups.app, name="group")
 app.add_typer(letters.app, name="dlq")
 app.add_typer(topics.app, name="topic")

@@ -6,15 +6,18 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from gearshift.calendars import Interval, interval_at
 from gearshift.connection import Connection
 from gearshift.definitions import Graph, Pipeline, Table, Topic
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
+from gearshift.interval_rules import INTERVAL
 from gearshift.pipelines import planning, reading, writing
 from gearshift.pipelines.user_code import calling
 from gearshift.settings import Settings
@@ -97,10 +100,10 @@ def _rows(
     return known.frame
 
 
-def apply(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Call the user's function on frames by parameter name."""
+def apply(pipeline: Pipeline, frames: Mapping[str, DataFrame], interval: Interval | None = None) -> DataFrame:
+    """Call the user's function on frames by parameter name, and on the interval if it takes it."""
     with calling(pipeline):
-        result: Any = pipeline.transform(**frames)
+        result: Any = pipeline.transform(**frames, **interval_argument(pipeline, interval))
     if not isinstance(result, DataFrame):
         where = pipeline.defined_at
         raise DefinitionError(
@@ -111,6 +114,13 @@ def apply(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> DataFrame:
             line=where.line,
         )
     return result
+
+
+def interval_argument(pipeline: Pipeline, interval: Interval | None) -> dict[str, Interval]:
+    """The interval as the transform takes it, or nothing; a plan that runs no interval is made with today's."""
+    if pipeline.intervals is None or not pipeline.intervals.is_parameter:
+        return {}
+    return {INTERVAL: interval or interval_at(pipeline.calendar, datetime.now(UTC), UTC)}
 
 
 def start(

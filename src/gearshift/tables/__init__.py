@@ -6,6 +6,7 @@ from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql
 from gearshift.tables.reading import load
 from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths
+from gearshift.tables.tallies import Tally, Times, tallies, times
 from gearshift.tables.upserting import upsert
 from gearshift.tables.writing import append, overwrite, replace_partitions
 
@@ -16,6 +17,8 @@ __all__ = [
     "Compaction",
     "Snapshot",
     "StoredFile",
+    "Tally",
+    "Times",
     "Vacuum",
     "append",
     "compact",
@@ -30,6 +33,8 @@ __all__ = [
     "rows",
     "sql",
     "table_uri",
+    "tallies",
+    "times",
     "upsert",
     "vacuum",
 ]

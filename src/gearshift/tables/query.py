@@ -77,12 +77,12 @@ def sql(
     query, versions = _travels(query, known)
     # A table that the query does not name is not opened: it costs time, and may be broken.
     named = [name for name in known if name.lower() in query.lower()] or known
-    with _connection() as connection:
+    with fresh_connection() as connection:
         for name in named:
-            _show(connection, name, table_uri(warehouse_uri, name), storage_options, as_of)
+            show_table(connection, name, table_uri(warehouse_uri, name), storage_options, as_of)
         for name, version in versions:
             place = table_uri(warehouse_uri, name)
-            _show(connection, f"{name}@v{version}", place, storage_options, version)
+            show_table(connection, f"{name}@v{version}", place, storage_options, version)
         connection.execute("SET lock_configuration = true")
         try:
             return _answer(connection, query)
@@ -102,13 +102,14 @@ def rows(
     uri: str, *, limit: int | None = None, storage_options: StorageOptions = None
 ) -> list[dict[str, Any]]:
     """The committed rows of one table, in no order."""
-    with _connection() as connection:
-        _show(connection, "rows", uri, storage_options)
+    with fresh_connection() as connection:
+        show_table(connection, "rows", uri, storage_options)
         bounded = "" if limit is None else f" LIMIT {int(limit)}"
         return _answer(connection, f"SELECT * FROM rows{bounded}").dicts()
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
+def fresh_connection() -> duckdb.DuckDBPyConnection:
+    """A DuckDB that knows no table yet and reaches no file by itself."""
     # A query comes from a person or the console: it gets the tables, not the machine's files.
     connection = duckdb.connect(
         config={"enable_external_access": "false", "python_enable_replacements": "false"}
@@ -147,13 +148,14 @@ def _travels(query: str, known: Sequence[str]) -> tuple[str, list[tuple[str, int
     return re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\b(\w+)@v(\d+)\b""", quoted, query), list(found)
 
 
-def _show(
+def show_table(
     connection: duckdb.DuckDBPyConnection,
     name: str,
     uri: str,
     storage_options: StorageOptions,
     at: int | datetime | None = None,
 ) -> None:
+    """Let a connection read a table under a name, as it is or as it was."""
     table = open_table(uri, storage_options, at=at)
     files = [(file.path, file.values) for file in snapshot_of(table, uri).files]
     connection.register(name, Store(uri, storage_options).dataset(table.schema(), files))

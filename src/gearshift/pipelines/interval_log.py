@@ -1,0 +1,102 @@
+"""The ledger's entries of intervals: one file each, so that runs of different intervals never wait for each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from gearshift.calendars import Interval
+from gearshift.pipelines.checkpoint import Folder, open_folder
+
+FOLDER = "intervals"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """What a run read of one source: the table at a version, and of it the rows of the interval."""
+
+    table: str
+    version: int
+    rows: int
+    digest: str | None = None
+    """Of the rows of the interval; None for a source that is read whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run of one interval that is in its table."""
+
+    pipeline: str
+    interval: Interval
+    rows: int
+    inputs: Mapping[str, Input]
+    began: datetime
+    seconds: float
+    version: int
+    """The target's version that has this result."""
+    why: str
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the interval was over when it was run."""
+        return self.began >= self.interval.end
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as plain data."""
+        return {
+            "pipeline": self.pipeline,
+            "start": self.interval.start.isoformat(),
+            "end": self.interval.end.isoformat(),
+            "rows": self.rows,
+            "inputs": {name: asdict(source) for name, source in self.inputs.items()},
+            "began": self.began.isoformat(),
+            "seconds": round(self.seconds, 3),
+            "version": self.version,
+            "why": self.why,
+        }
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Entry:
+        """The entry that was kept."""
+        start, end = (datetime.fromisoformat(kept[name]) for name in ("start", "end"))
+        return cls(
+            pipeline=kept["pipeline"],
+            interval=Interval(start, end),
+            rows=kept["rows"],
+            inputs={name: Input(**source) for name, source in kept["inputs"].items()},
+            began=datetime.fromisoformat(kept["began"]).astimezone(UTC),
+            seconds=kept["seconds"],
+            version=kept["version"],
+            why=kept["why"],
+        )
+
+
+class IntervalLog:
+    """The entries of one pipeline, in a folder beside its ledger."""
+
+    def __init__(self, folder_uri: str) -> None:
+        self._folder: Folder = open_folder(folder_uri)
+
+    def entries(self) -> list[Entry]:
+        """The latest run of every interval, oldest interval first."""
+        names = sorted(name for name in self._folder.names(FOLDER) if name.endswith(".json"))
+        found = (self._read(name) for name in names)
+        return [entry for entry in found if entry is not None]
+
+    def of(self, interval: Interval) -> Entry | None:
+        """The latest run of an interval."""
+        return self._read(f"{interval.name}.json")
+
+    def keep(self, entry: Entry) -> None:
+        """Write a run down, unless the table has the result of a later one."""
+        known = self.of(entry.interval)
+        if known is None or known.version < entry.version:
+            text = json.dumps(entry.as_json(), indent=1)
+            self._folder.write(f"{FOLDER}/{entry.interval.name}.json", text)
+
+    def _read(self, name: str) -> Entry | None:
+        text = self._folder.read(f"{FOLDER}/{name}")
+        return Entry.from_json(json.loads(text)) if text else None
