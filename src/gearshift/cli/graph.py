@@ -97,9 +97,18 @@ def _pipeline(pipeline: Pipeline, graph: Graph) -> dict[str, Any]:
         "freshness": str(pipeline.freshness),
         "freshness_seconds": pipeline.freshness.duration.total_seconds(),
         "calendar": str(pipeline.calendar) if batch else None,
+        "intervals": _intervals(pipeline),
         "after": [other.name for other in graph.pipelines.values() if _feeds(other, pipeline)],
         **_place(pipeline.defined_at),
     }
+
+
+def _intervals(pipeline: Pipeline) -> dict[str, Any] | None:
+    cut = pipeline.intervals
+    if cut is None:
+        return None
+    late = cut.late.total_seconds() if cut.late is not None else None
+    return {"by": dict(cut.by), "grace_seconds": cut.grace.total_seconds(), "late_seconds": late}
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:
@@ -174,7 +183,7 @@ def _grow(tree: Tree, store: dict[str, str], found: dict[str, Any], seen: list[d
             others = [_words(other) for other in each["sources"].values() if other != store]
             reads_too = f" with {', '.join(others)}" if others else ""
             leaf = branch.add(
-                f"[bold]{plain(each['name'])}[/]{reads_too}  {each['gear']} ({each['freshness']})  "
+                f"[bold]{plain(each['name'])}[/]{reads_too}  {each['gear']} ({each['calendar'] or each['freshness']})  "
                 f"[dim]{plain(each['file'])}:{each['line']}[/]"
             )
             _grow(leaf, each["target"], found, seen)

@@ -33,7 +33,7 @@ monthly = app.table("monthly", key="id")
 def sell():
     yield Order(1)
 
-@app.pipeline(source=daily, to=monthly, gear="batch", freshness="1 month")
+@app.pipeline(source=daily, to=monthly, cron="@monthly")
 def per_month(daily):
     return daily
 
@@ -41,7 +41,7 @@ def per_month(daily):
 def keep(orders):
     return orders
 
-@app.pipeline(source={"kept": kept, "so_far": daily}, to=daily, freshness="1 day")
+@app.pipeline(source={"kept": kept, "so_far": daily}, to=daily, freshness="1 day", by={"kept": "at"}, grace="1 hour")
 def per_day(kept, so_far):
     return kept
 
@@ -92,7 +92,13 @@ def test_a_batch_pipeline_says_its_calendar_and_whom_it_comes_after(described: d
     by_name = {each["name"]: each for each in described["pipelines"]}
     assert by_name["keep"]["calendar"] is None
     assert by_name["per_day"]["calendar"] == "1 day"
-    assert by_name["per_month"]["calendar"] == "1 month"
+    assert by_name["per_month"]["calendar"] == "0 0 1 * *"
+    assert by_name["per_month"]["intervals"] is None
+    assert by_name["per_day"]["intervals"] == {
+        "by": {"kept": "at"},
+        "grace_seconds": 3600,
+        "late_seconds": None,
+    }
     assert by_name["per_month"]["after"] == ["per_day"]
     # It reads what it writes itself, and comes after the other one only.
     assert by_name["per_day"]["after"] == ["keep"]
