@@ -94,5 +94,9 @@ def _find(command: str) -> list[str]:
 
 
 def _inherited() -> dict[str, str]:
-    """Our environment without Airflow's own settings, which hold the keys to its database."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
+    """Our environment without Airflow's own settings, which hold the keys to its database.
+
+    GEARSHIFT_COMMAND goes too: it is a setting of ours, and Gearshift refuses those that it does not know.
+    """
+    ours = ("AIRFLOW", "_AIRFLOW", "GEARSHIFT_COMMAND")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
