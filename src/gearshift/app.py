@@ -209,15 +209,21 @@ class App:
                 first = self._pipelines[name].defined_at
                 raise _wrong(f"pipeline {name} is declared twice", f"the first is at {first}", where)
             self._require_own_group(f"{self.name}.{name}", f"pipeline {name}", where)
+            if freshness is not None and cron is not None:
+                raise _wrong(
+                    f"pipeline {name} has two calendars: freshness={freshness!r} and cron={cron!r}",
+                    "say one of them",
+                    where,
+                )
             if freshness is None and gear is None and cron is None:
                 raise _wrong(
                     f"pipeline {name} says neither freshness nor gear", "add freshness='1 minute'", where
                 )
             try:
                 chosen = Gear.named(gear) if gear is not None else None
-                if cron is not None or by is not None:
-                    chosen = chosen or Gear.BATCH
                 schedule = Cron.parse(cron) if cron is not None else None
+                if schedule is not None:
+                    chosen = chosen or Gear.BATCH
                 promise = (
                     Freshness.parse(freshness)
                     if freshness is not None

@@ -136,6 +136,11 @@ class Pipeline:
         return min(max(self.freshness.trigger, timedelta(seconds=1)), timedelta(minutes=5))
 
     @property
+    def promise(self) -> str:
+        """What it promises, as it was declared: how fresh, or at which times of cron."""
+        return str(self.cron or self.freshness)
+
+    @property
     def calendar(self) -> Calendar:
         """When a batch run of this pipeline starts; hourly if it promises more than batch can keep."""
         if self.cron is not None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from datetime import datetime
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gearshift.cli.output import Output, OutputOption, read_settings, say
+from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
 from gearshift.cli.running import FileArgument
+
+if TYPE_CHECKING:
+    from gearshift.pipelines.interval_states import Status
 
 app = typer.Typer(help="Batch on a calendar: run and list intervals.", no_args_is_help=True)
 
@@ -32,13 +35,15 @@ def run(
 
     Times are ISO, 2026-01-01 or 2026-01-01T06:00+01:00, and without an offset in the app's time zone.
     """
-    from gearshift.runner import batches
+    from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
     loaded = load_app(file)
-    chosen = batches.pipeline_of_intervals(loaded.graph, pipeline)
-    intervals = batches.intervals_to_run(loaded.graph, chosen, _moment("--from", start), _moment("--to", end))
+    chosen = pipeline_of_intervals(loaded.graph, pipeline)
+    intervals = intervals_to_run(loaded.graph, chosen, _moment("--from", start), _moment("--to", end))
+    from gearshift.runner import batches  # which brings Spark along
+
     signal.signal(signal.SIGTERM, _as_interrupt)
     done = 0
     try:
@@ -49,6 +54,67 @@ def run(
     except KeyboardInterrupt:
         say(f"stopped after {done} of {len(intervals)} intervals; the same command runs them again")
         raise typer.Exit(1) from None
+
+
+@app.command("list")
+def list_intervals(
+    file: FileArgument,
+    pipeline: Annotated[
+        str | None, typer.Argument(help="One pipeline; all of them without.", show_default=False)
+    ] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """List the intervals of pipelines that have a calendar: open, due, done, late or too late; without Spark."""
+    from gearshift.runner.intervals import look_at, pipeline_of_intervals
+    from gearshift.runner.loading import load_app
+
+    settings = read_settings()
+    loaded = load_app(file)
+    graph = loaded.graph
+    chosen = (
+        [pipeline_of_intervals(graph, pipeline)]
+        if pipeline is not None
+        else [each for each in graph.pipelines.values() if each.intervals is not None]
+    )
+    found: list[dict[str, Any]] = []
+    for each in chosen:
+        seen = look_at(loaded, settings, each, datetime.now(UTC))
+        if seen is None:
+            say(f"{each.name}: a source of it does not exist yet")
+            continue
+        found += [_as_json(each.name, status) for status in seen.statuses]
+        if seen.without_time:
+            say(f"{each.name}: {seen.without_time:,} rows have no time, and so are in no interval")
+    if output is Output.JSON:
+        print_json(found)
+        return
+    from gearshift.cli.listing import number, table, wide_console
+
+    shown = table(
+        "pipeline", "from", "to", "state", "run at", "why", right=("rows", "late", "seconds", "version")
+    )
+    for entry in found:
+        shown.add_row(
+            *(entry[name] or "" for name in ("pipeline", "start", "end", "state", "began", "why")),
+            number(entry["rows"]),
+            number(entry["late_rows"]),
+            number(entry["seconds"]),
+            number(entry["version"]),
+        )
+    wide_console().print(shown if found else "no intervals yet")
+
+
+def _as_json(pipeline: str, status: Status) -> dict[str, Any]:
+    names = ("rows", "inputs", "began", "seconds", "version", "why")
+    ran = status.entry.as_json() if status.entry is not None else dict.fromkeys(names)
+    return {
+        "pipeline": pipeline,
+        "start": status.interval.start.isoformat(),
+        "end": status.interval.end.isoformat(),
+        "state": str(status.state),
+        "late_rows": status.late_rows,
+        **{name: ran[name] for name in names},
+    }
 
 
 def _tell(entry: dict[str, Any], output: Output) -> None:

@@ -49,7 +49,12 @@ def ledger(
                 f"no ledger of {pipeline!r}", hint=f"there are {', '.join(names) or 'none yet'}"
             )
     if output is Output.JSON:
-        print_json([each.as_json() for each in ledgers])
+        print_json(
+            [
+                {**each.as_json(), "intervals": [entry.as_json() for entry in each.intervals]}
+                for each in ledgers
+            ]
+        )
     else:
         from gearshift.cli.tables import show_ledgers
 

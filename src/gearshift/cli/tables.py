@@ -9,7 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from gearshift.cli.listing import table as listing
 from gearshift.pipelines.checkpoint import Offsets
+from gearshift.pipelines.interval_log import Entry
 from gearshift.pipelines.ledger import Ledger, Stretch
 
 
@@ -52,6 +54,11 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         f"[red]{entry['name']}: {escape(entry['error'])}[/]"
         for entry in [*runner["pipelines"], *runner.get("deliveries", ())]
         if entry["error"]
+    ]
+    parts += [
+        f"[yellow]{entry['name']}: {entry['late_rows']:,} rows came too late; see gearshift batch list[/]"
+        for entry in runner["pipelines"]
+        if entry.get("late_rows")
     ]
     parts += [
         f"[yellow]{entry['name']}: {escape(entry['advice'])}[/]"
@@ -134,12 +141,35 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
             table.add_column(column, justify="right")
         for stretch in ledger.stretches:
             table.add_row(*_stretch_row(stretch))
-        console.print(table)
-        for stretch in ledger.stretches:
-            if stretch.error:
-                console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
-        console.print(proof(ledger))
+        intervals = ledger.intervals
+        if ledger.stretches or not intervals:
+            console.print(table)
+            for stretch in ledger.stretches:
+                if stretch.error:
+                    console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
+            console.print(proof(ledger))
+        if intervals:
+            console.print(_intervals_table(ledger, intervals))
         console.print()
+
+
+def _intervals_table(ledger: Ledger, intervals: list[Entry]) -> Table:
+    """Each interval's latest run: what went in, what came out, how long it took."""
+    shown = listing("interval from", "to", "run at", "why", "read", right=("rows", "seconds", "version"))
+    shown.title, shown.title_justify = f"{ledger.app}.{ledger.pipeline}, by intervals", "left"
+    for entry in intervals:
+        read = ", ".join(f"{each.rows:,} of {each.table} v{each.version}" for each in entry.inputs.values())
+        shown.add_row(
+            entry.interval.start.isoformat(),
+            entry.interval.end.isoformat(),
+            f"{entry.began:%Y-%m-%d %H:%M:%S}",
+            escape(entry.why),
+            read,
+            f"{entry.rows:,}",
+            f"{entry.seconds:.1f}",
+            str(entry.version),
+        )
+    return shown
 
 
 def proof(ledger: Ledger) -> str:

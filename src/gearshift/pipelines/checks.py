@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from pyspark.sql import DataFrame
 
 from gearshift import tables
+from gearshift.calendars import interval_at
 from gearshift.definitions import Location, Pipeline, Table, Topic
 from gearshift.errors import (
     CheckpointFormatError,
@@ -19,8 +23,10 @@ from gearshift.errors import (
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines import planning, reading
+from gearshift.pipelines.cutting import kind_of_time
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
+from gearshift.pipelines.interval_runs import labelled
 from gearshift.pipelines.ledger import SPARK
 from gearshift.pipelines.session import SHUFFLE_PARTITIONS, slots_needed, total_slots
 from gearshift.pipelines.user_code import calling
@@ -116,9 +122,12 @@ class Checker:
         """Plan a pipeline; raises what the user's function raises."""
         spark = self._engine.spark
         frames = {name: self._frame(name, source) for name, source in pipeline.sources.items()}
+        if pipeline.intervals is not None:
+            for name, column in pipeline.intervals.by.items():
+                kind_of_time(pipeline, name, column, _fields(frames[name]))
         with calling(pipeline):
-            _, made = planning.trace(pipeline, frames)
-        frame = engines.apply(pipeline, frames)
+            _, made = planning.trace(pipeline, {**frames, **engines.interval_argument(pipeline, None)})
+        frame = self._applied(pipeline, frames)
         if isinstance(pipeline.target, Topic):
             check_columns(frame.schema, pipeline, pipeline.target)
         if not pipeline.topics:
@@ -222,8 +231,16 @@ class Checker:
                 line=where.line,
             )
         frames = {name: self._frame(name, source) for name, source in feeding[0].sources.items()}
-        schema = engines.apply(feeding[0], frames).schema
+        schema = self._applied(feeding[0], frames).schema
         return self._engine.spark.createDataFrame([], schema)  # pyright: ignore[reportUnknownMemberType]
+
+    def _applied(self, pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """The transform's result as its target takes it."""
+        frame = engines.apply(pipeline, frames)
+        if pipeline.intervals is None:
+            return frame
+        zone = ZoneInfo(self._engine.graph.timezone)
+        return labelled(frame, pipeline, interval_at(pipeline.calendar, datetime.now(UTC), zone))
 
     def _streaming_refusals(
         self, pipeline: Pipeline, frame: DataFrame, mode: str, made: list[planning.Made]
@@ -272,6 +289,10 @@ class Checker:
             )
         if not refused and (words := planning.refusal(spark, frame, mode, real_time=True)) is not None:
             yield _refused(pipeline, "real-time mode", words, "stay near-real-time")
+
+
+def _fields(frame: DataFrame) -> list[dict[str, Any]]:
+    return [{"name": field.name, "type": field.dataType.typeName()} for field in frame.schema.fields]
 
 
 def _refused(pipeline: Pipeline, operator: str, what: str, rewrite: str) -> Refusal:

@@ -11,8 +11,7 @@ from gearshift.cron import Cron
 from gearshift.definitions import Pipeline
 from gearshift.errors import CheckError
 from gearshift.freshness import Freshness
-from gearshift.tables.columns import type_name
-from gearshift.tables.tallies import Bound
+from gearshift.tables import Bound
 
 _MIDNIGHT = frozenset({0})
 
@@ -29,7 +28,7 @@ def kind_of_time(pipeline: Pipeline, name: str, column: str, fields: Sequence[di
     if kind not in ("timestamp", "date"):
         raise _refused(
             pipeline,
-            f"column {column} of table {table} is {type_name(kind)}, not an instant or a date",
+            f"column {column} of table {table} is {kind}, not an instant or a date",
             "cast it to timestamp where the table is written",
         )
     if kind == "date" and not _cuts_at_midnight(pipeline.calendar):

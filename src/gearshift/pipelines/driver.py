@@ -21,8 +21,10 @@ from gearshift.errors import GearshiftError, QueryError, RunnerError
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
+from gearshift.pipelines.checkpoint import Offsets
 from gearshift.pipelines.engine import Engine, Gate
 from gearshift.pipelines.failures import explain
+from gearshift.pipelines.interval_schedule import IntervalSchedule
 from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
@@ -70,12 +72,18 @@ class Driver:
         self._stopping = threading.Event()
         self._backoff_until = 0.0
         self._backoff = 1.0
+        self._schedule = IntervalSchedule(engine, pipeline) if pipeline.intervals is not None else None
         self._thread = threading.Thread(target=self._supervise, name=f"driver {pipeline.name}", daemon=True)
 
     @property
     def is_streaming(self) -> bool:
         """Whether Spark reads at least one topic; otherwise each run reads tables in full."""
         return bool(self.pipeline.topics)
+
+    @property
+    def late_rows(self) -> int:
+        """Rows of intervals that were closed for good when they came, which are in no result."""
+        return self._schedule.too_late if self._schedule is not None else 0
 
     # life
 
@@ -299,15 +307,19 @@ class Driver:
         self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
 
     def _is_due(self, now: datetime) -> bool:
-        runs = [s.began for s in self.books.ledger.stretches if s.gear is Gear.BATCH and s.verified]
-        due = self.pipeline.calendar.next_run(runs[-1], ZoneInfo(self.engine.graph.timezone)) if runs else now
         missing = [
             t.name for t in self.pipeline.tables.values() if not tables.exists(self.engine.table_uri(t))
         ]
-        self.condition.next_run = due
         if missing:
-            self.condition.state = f"waiting for table {missing[0]}"
+            self.condition.next_run, self.condition.state = now, f"waiting for table {missing[0]}"
             return False
+        if self._schedule is not None:
+            due = self._schedule.next_run(now)
+        else:
+            runs = [s.began for s in self.books.ledger.stretches if s.gear is Gear.BATCH and s.verified]
+            zone = ZoneInfo(self.engine.graph.timezone)
+            due = self.pipeline.calendar.next_run(runs[-1], zone) if runs else now
+        self.condition.next_run = due
         if due > now:
             self.condition.state = "waiting"
         return due <= now
@@ -317,6 +329,13 @@ class Driver:
     def _run_batch(self, stretch: Stretch) -> None:
         if self.query is not None:
             self.query.awaitTermination()
+        elif self._schedule is not None:
+            for entry in self._schedule.run(self._stopping):
+                self._enter(
+                    ends={each.table: {0: each.version} for each in entry.inputs.values()},
+                    records=sum(each.rows for each in entry.inputs.values()),
+                    written=entry.rows,
+                )
         else:
             self._run_over_tables(stretch)
         if self._stopping.is_set():
@@ -350,18 +369,18 @@ class Driver:
                 .option("topic", target.name)
                 .save()
             )
-        last = self.books.ledger.recent[-1].id if self.books.ledger.recent else -1
-        batch = Batch(
-            id=last + 1,
-            timestamp_ms=int(time.time() * 1000),
-            starts={},
-            ends=inputs,
-            records=sum(
-                tables.read_paths(self.engine.table_uri(t)).rows for t in self.pipeline.tables.values()
-            ),
-            written=written,
+        records_read = sum(
+            tables.read_paths(self.engine.table_uri(t)).rows for t in self.pipeline.tables.values()
         )
-        self.books.add(batch)
+        self._enter(ends=inputs, records=records_read, written=written)
+
+    def _enter(self, *, ends: Offsets, records: int, written: int) -> None:
+        """Write down a batch over tables, which is in no log of Spark's."""
+        last = self.books.ledger.recent[-1].id if self.books.ledger.recent else -1
+        now = int(time.time() * 1000)
+        self.books.add(
+            Batch(id=last + 1, timestamp_ms=now, starts={}, ends=ends, records=records, written=written)
+        )
 
     def _write_table(self, frame: DataFrame, batch_id: int) -> None:
         target = self.pipeline.target

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gearshift.calendars import Interval
-from gearshift.pipelines.checkpoint import Folder, open_folder
+from gearshift.pipelines.checkpoint import Folder
 
 FOLDER = "intervals"
 
@@ -77,8 +77,8 @@ class Entry:
 class IntervalLog:
     """The entries of one pipeline, in a folder beside its ledger."""
 
-    def __init__(self, folder_uri: str) -> None:
-        self._folder: Folder = open_folder(folder_uri)
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
 
     def entries(self) -> list[Entry]:
         """The latest run of every interval, oldest interval first."""

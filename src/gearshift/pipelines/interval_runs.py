@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,11 +13,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from gearshift import tables
-from gearshift.calendars import Interval, interval_at
+from gearshift.calendars import Calendar, Interval, interval_at
 from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.errors import CheckError, GearshiftError, TableError
 from gearshift.interval_rules import INTERVAL_START
 from gearshift.pipelines import engine as engines
+from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.cutting import bounds, kind_of_time
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.failures import explain
@@ -35,7 +37,7 @@ def run_interval(engine: Engine, pipeline: Pipeline, interval: Interval, why: st
         raise
     except Exception as error:
         raise explain(error, pipeline) from error
-    IntervalLog(engine.folder_of(pipeline)).keep(entry)
+    IntervalLog(open_folder(engine.folder_of(pipeline))).keep(entry)
     return entry
 
 
@@ -114,7 +116,7 @@ def _require_same_calendar(engine: Engine, pipeline: Pipeline, uri: str) -> None
     zone = ZoneInfo(engine.graph.timezone)
     starts = {file.values.get(INTERVAL_START) for file in tables.read_paths(uri).files}
     for start in sorted(start for start in starts if start):
-        if interval_at(pipeline.calendar, datetime.fromisoformat(start), zone).key != start:
+        if not _begins_at(pipeline.calendar, start, zone):
             where = pipeline.defined_at
             raise TableError(
                 f"table {pipeline.target.name} has an interval from {start}, where {pipeline.calendar} "
@@ -124,3 +126,8 @@ def _require_same_calendar(engine: Engine, pipeline: Pipeline, uri: str) -> None
                 file=where.file,
                 line=where.line,
             )
+
+
+@lru_cache(100_000)
+def _begins_at(calendar: Calendar, start: str, zone: ZoneInfo) -> bool:
+    return interval_at(calendar, datetime.fromisoformat(start), zone).key == start

@@ -15,6 +15,7 @@ from typing import Any
 
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import Checkpoint, Folder, Offsets
+from gearshift.pipelines.interval_log import Entry, IntervalLog
 
 FILE = "ledger.json"
 SPARK = "spark"
@@ -78,6 +79,11 @@ class Ledger:
     def checkpoint(self) -> Checkpoint:
         """Spark's own folder beside this ledger."""
         return Checkpoint(_Subfolder(self._folder, SPARK))
+
+    @property
+    def intervals(self) -> list[Entry]:
+        """The latest run of every interval, of a pipeline that has intervals."""
+        return IntervalLog(self._folder).entries()
 
     @property
     def last(self) -> Stretch | None:

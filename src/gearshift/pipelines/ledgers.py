@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gearshift.pipelines.checkpoint import open_folder
+from gearshift.pipelines.interval_log import FOLDER
 from gearshift.pipelines.ledger import FILE, Ledger
 
 
@@ -13,5 +14,5 @@ def find_ledgers(checkpoints_uri: str) -> list[Ledger]:
         Ledger(open_folder(f"{checkpoints_uri}/{app}/{name}"), app, name)
         for app in sorted(root.names(""))
         for name in sorted(root.names(app))
-        if root.read(f"{app}/{name}/{FILE}") is not None
+        if root.read(f"{app}/{name}/{FILE}") is not None or root.names(f"{app}/{name}/{FOLDER}")
     ]

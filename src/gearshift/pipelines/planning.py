@@ -82,7 +82,7 @@ def refusal(spark: SparkSession, frame: DataFrame, mode: str, *, real_time: bool
     return None
 
 
-def trace(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> tuple[Any, list[Made]]:
+def trace(pipeline: Pipeline, frames: Mapping[str, Any]) -> tuple[Any, list[Made]]:
     """Call a pipeline's transform and note every frame its lines make, in order."""
     made: list[Made] = []
     home = Path(pipeline.transform.__code__.co_filename).parent

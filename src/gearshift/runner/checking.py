@@ -38,7 +38,7 @@ def check_app(app: App, settings: Settings) -> list[dict[str, Any]]:
         entry: dict[str, Any] = {
             "pipeline": pipeline.name,
             "declared": str(pipeline.gear),
-            "freshness": str(pipeline.freshness),
+            "freshness": pipeline.promise,
             "at": str(pipeline.defined_at),
             "error": None,
             "gears": {},

@@ -270,7 +270,7 @@ class Runner:
             "name": driver.pipeline.name,
             "gear": str(driver.gear),
             "declared": str(driver.pipeline.gear),
-            "freshness": str(driver.pipeline.freshness),
+            "freshness": driver.pipeline.promise,
             "state": condition.state,
             "error": condition.error,
             "records_per_second": self._rates.arriving.get(driver.pipeline.name),
@@ -283,6 +283,7 @@ class Runner:
             "written": sum(stretch.written for stretch in ledger.stretches),
             "dead_letters": sum(stretch.dead for stretch in ledger.stretches),
             "replayed": ledger.replayed,
+            "late_rows": driver.late_rows,
             "gap": ledger.gap,
             "restarts": condition.restarts,
             "next_run": condition.next_run.isoformat()

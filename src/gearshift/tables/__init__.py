@@ -6,12 +6,13 @@ from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql
 from gearshift.tables.reading import load
 from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths
-from gearshift.tables.tallies import Tally, Times, tallies, times
+from gearshift.tables.tallies import Bound, Tally, Times, tallies, times
 from gearshift.tables.upserting import upsert
 from gearshift.tables.writing import append, overwrite, replace_partitions
 
 __all__ = [
     "Answer",
+    "Bound",
     "Change",
     "Commit",
     "Compaction",

@@ -1,0 +1,173 @@
+"""The card-statements story in one command: `python examples/card_statements/demo.py`.
+
+A year of transactions, twelve month ends, corrections that come late, and one month run again by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from gearshift import settings as configuration
+from gearshift import stack as local
+from gearshift import tables
+from gearshift.app import App
+from gearshift.cli.listing import table
+from gearshift.cli.output import explain
+from gearshift.errors import GearshiftError
+from gearshift.pipelines.interval_states import State, Status
+from gearshift.runner.intervals import look_at
+from gearshift.runner.loading import load_app
+from gearshift.runner.runner import Runner
+from gearshift.schemas import Registry
+from gearshift.settings import Settings
+from gearshift.topics import Admin, Producer
+
+HERE = Path(__file__).parent
+APP = HERE / "card_statements.py"
+console = Console(width=100)
+
+
+def main() -> int:
+    """Tell the story and end."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument(
+        "--folder", type=Path, default=Path(".gearshift") / "card_statements", help="where it keeps its data"
+    )
+    folder = options.parse_args().folder.absolute()
+    logging.basicConfig(level=logging.ERROR)
+    began = time.monotonic()
+    try:
+        tell(configuration.load({"home": folder}))
+    except GearshiftError as error:
+        return explain(error)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        return 130
+    console.print(f"\nThe whole story took {time.monotonic() - began:.0f} s. Nothing is left running.")
+    return 0
+
+
+def tell(settings: Settings) -> None:
+    """The chapters."""
+    app = load_app(APP)
+    from issuer import corrections, months, year
+
+    now = datetime.now(UTC)
+    month = months(now)[2]
+    with local.up(settings, progress=lambda words: console.print(f"  [dim]{words}[/]")):
+        console.print("[bold]1. A year of transactions arrives[/]")
+        sent = send(app, settings, year(now))
+        console.print(f"  {sent:,} transactions of 40 cards")
+        with Runner(app, settings, file=APP):
+            console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run a month")
+            wait(lambda: settled(app, settings, sent), "the statements of twelve months", within=180)
+            show_months(settings)
+            console.print(f"\n[bold]3. Corrections of {month:%B %Y} come late[/]")
+            before = tables.read_paths(f"{settings.warehouse_uri}/statements").version
+            known = sent + 5
+            send(app, settings, corrections(now))
+            wait(lambda: settled(app, settings, known), "the statements of the corrected month", within=120)
+            show_corrected(settings, before, f"{month:%Y-%m}")
+    # Nothing runs any more, and nothing has to: intervals are cut from tables.
+    [closed] = of_state(app, settings, "monthly_spending", State.TOO_LATE)
+    console.print(
+        f"\n[bold]4. Spending of that month was closed:[/] {closed.late_rows} late rows, told and not taken; "
+        "a person runs it again"
+    )
+    run_again(settings, closed)
+    assert not of_state(app, settings, "monthly_spending", State.TOO_LATE)
+    [(total,)] = tables.sql(settings.warehouse_uri, "select sum(amount) from spending").rows
+    [(owed,)] = tables.sql(settings.warehouse_uri, "select sum(purchases - refunds) from statements").rows
+    console.print(f"  all statements: € {owed}, all spending: € {total}")
+
+
+def send(app: App, settings: Settings, values: list[object]) -> int:
+    """Put transactions on the topic."""
+    topic = app.graph.topics["card-transactions"]
+    connection = local.connect(settings)
+    Admin(connection).ensure([topic])
+    with Registry(connection) as registry:
+        registry.register(topic)
+    with Producer(connection) as producer:
+        for value in values:
+            producer.send(topic, value)
+    return len(values)
+
+
+def settled(app: App, settings: Settings, rows: int) -> bool:
+    """Whether all transactions are kept and no month is left to run."""
+    uri = f"{settings.warehouse_uri}/transactions"
+    if not tables.exists(uri) or tables.read_paths(uri).rows < rows:
+        return False
+    return not any(
+        of_state(app, settings, name, State.DUE, State.LATE)
+        for name in ("monthly_statements", "monthly_spending")
+    )
+
+
+def of_state(app: App, settings: Settings, pipeline: str, *states: State) -> list[Status]:
+    """The months in a state."""
+    seen = look_at(app, settings, app.graph.pipelines[pipeline], datetime.now(UTC))
+    return seen.of(*states) if seen is not None else []
+
+
+def show_months(settings: Settings) -> None:
+    """Each month's statements, read by DuckDB."""
+    shown = table("month", right=("statements", "purchases", "refunds", "fees", "total"))
+    query = (
+        "select month, count(*), sum(purchases), sum(refunds), sum(fees), sum(total) "
+        "from statements group by month order by month"
+    )
+    for month, *numbers in tables.sql(settings.warehouse_uri, query).rows:
+        shown.add_row(month, *(f"{number:,}" for number in numbers))
+    console.print(shown)
+
+
+def show_corrected(settings: Settings, before: int, month: str) -> None:
+    """The statements of a month that are not what they were."""
+    query = (
+        f"select card, old.total, new.total from statements new join statements@v{before} old "
+        f"using (card, month) where month = '{month}' and old.total <> new.total order by card"
+    )
+    for card, old, new in tables.sql(settings.warehouse_uri, query).rows:
+        console.print(f"  {card}: € {old} is now € {new}")
+
+
+def run_again(settings: Settings, status: Status) -> None:
+    """`gearshift batch run`, as a person types it."""
+    words = ["batch", "run", str(APP), "monthly_spending"]
+    words += ["--from", status.interval.key, "--to", status.interval.end.isoformat()]
+    console.print(f"  gearshift {' '.join(words[:2])} {APP.name} {' '.join(words[3:])}", soft_wrap=True)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("gearshift"), *words],
+        env={**os.environ, "GEARSHIFT_HOME": str(settings.home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise GearshiftError(f"gearshift batch run failed: {done.stderr}")
+    console.print(f"  {done.stdout.strip()}", soft_wrap=True)
+
+
+def wait(check: Callable[[], object], what: str, within: float) -> None:
+    """Until it is so, or a clear word that it is not."""
+    until = time.monotonic() + within
+    while not check():
+        if time.monotonic() > until:
+            raise GearshiftError(f"{what} did not come within {within:.0f} s", hint="see logs/spark.log")
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""How each interval of a pipeline is: still open, due, done, or done before late rows came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from enum import StrEnum
+from itertools import pairwise
+
+from gearshift import tables
+from gearshift.calendars import Interval, interval_at, intervals_from
+from gearshift.definitions import Pipeline, Table
+from gearshift.pipelines.cutting import bounds, kind_of_time
+from gearshift.pipelines.interval_log import Entry
+
+_EMPTY_IN_A_ROW = 1000  # more intervals without a row than this are a row whose time is nonsense
+_MINUTE = timedelta(minutes=1)
+
+
+class State(StrEnum):
+    """What there is to do for an interval."""
+
+    OPEN = "open"
+    """It is not over, or its grace is not."""
+    DUE = "due"
+    DONE = "done"
+    LATE = "late"
+    """Rows came or changed since it was run, in time to run it again."""
+    TOO_LATE = "too late"
+    """Rows came or changed since it was run, after the time that `late` allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """One interval, its latest run, and how many rows more its sources have now."""
+
+    interval: Interval
+    state: State
+    entry: Entry | None
+    late_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The sources of a pipeline at one moment."""
+
+    statuses: tuple[Status, ...]
+    versions: dict[str, int]
+    """Of each source's table."""
+    without_time: int
+    """Rows with no event time, which are in no interval."""
+
+    def of(self, *states: State) -> list[Status]:
+        """The intervals in one of these states, oldest first."""
+        return [status for status in self.statuses if status.state in states]
+
+
+def look(
+    pipeline: Pipeline,
+    zone: tzinfo,
+    table_uri: Callable[[Table], str],
+    entries: Iterable[Entry],
+    now: datetime,
+) -> Look:
+    """Every interval from the first that has rows to the one that is open now."""
+    intervals = pipeline.intervals
+    assert intervals is not None
+    versions = {
+        name: tables.read_paths(table_uri(source)).version for name, source in pipeline.tables.items()
+    }
+    found: set[Interval] = set()
+    without = 0
+    kinds: dict[str, str] = {}
+    for name, column in intervals.by.items():
+        uri = table_uri(pipeline.tables[name])
+        kinds[name] = kind_of_time(pipeline, name, column, tables.read_paths(uri).fields)
+        times = tables.times(uri, column, version=versions[name])
+        found |= set(_holding(pipeline, zone, times.minutes, is_date=kinds[name] == "date"))
+        without += times.without
+    done = {
+        entry.interval: entry
+        for entry in entries
+        if interval_at(pipeline.calendar, entry.interval.start, zone) == entry.interval
+    }
+    known = list(_filled(pipeline, zone, found | set(done), now))
+    target = table_uri(_target(pipeline))
+    newest = tables.read_paths(target).version if tables.exists(target) else -1
+    changed = _changed(pipeline, table_uri, done, kinds, versions)
+    statuses = [
+        _status(pipeline, interval, done.get(interval), newest, changed.get(interval), now)
+        for interval in known
+    ]
+    return Look(statuses=tuple(statuses), versions=versions, without_time=without)
+
+
+def _status(
+    pipeline: Pipeline,
+    interval: Interval,
+    entry: Entry | None,
+    newest: int,
+    late_rows: int | None,
+    now: datetime,
+) -> Status:
+    assert pipeline.intervals is not None
+    grace, late = pipeline.intervals.grace, pipeline.intervals.late
+    if entry is not None and entry.version > newest:
+        entry = None  # the table was dropped since, and the result with it
+    if entry is None or not entry.is_final:
+        state = State.DUE if now >= interval.end + grace else State.OPEN
+        return Status(interval=interval, state=state, entry=entry)
+    if late_rows is None:
+        return Status(interval=interval, state=State.DONE, entry=entry)
+    in_time = late is None or now < interval.end + late
+    state = State.LATE if in_time else State.TOO_LATE
+    return Status(interval=interval, state=state, entry=entry, late_rows=late_rows)
+
+
+def _holding(
+    pipeline: Pipeline, zone: tzinfo, minutes: Iterable[datetime], *, is_date: bool
+) -> Iterator[Interval]:
+    """The intervals in which there are rows, from the minutes that have some."""
+    interval: Interval | None = None
+    for minute in minutes:
+        # A date stands for its day in the app's zone; it comes here as midnight in UTC.
+        first = minute.replace(tzinfo=zone) if is_date else minute
+        last = first if is_date else first + _MINUTE - timedelta(microseconds=1)
+        for moment in (first, last):
+            if interval is None or moment not in interval:
+                interval = interval_at(pipeline.calendar, moment, zone)
+                yield interval
+
+
+def _filled(pipeline: Pipeline, zone: tzinfo, found: set[Interval], now: datetime) -> Iterator[Interval]:
+    """These intervals and the empty ones between them, up to now."""
+    if not found:
+        return
+    present = interval_at(pipeline.calendar, now, zone)
+    known = sorted({*found, present}, key=lambda interval: interval.start)
+    for interval, following in pairwise(known):
+        if interval.start >= present.start:  # rows of the future: those between are nobody's concern yet
+            yield interval
+            continue
+        for number, between in enumerate(intervals_from(pipeline.calendar, interval.start, zone)):
+            if between.start >= following.start or number > _EMPTY_IN_A_ROW:
+                break
+            yield between
+    yield known[-1]
+
+
+def _changed(
+    pipeline: Pipeline,
+    table_uri: Callable[[Table], str],
+    done: dict[Interval, Entry],
+    kinds: dict[str, str],
+    versions: dict[str, int],
+) -> dict[Interval, int]:
+    """The intervals whose rows are no more those that were read, and how many there are more."""
+    assert pipeline.intervals is not None
+    found: dict[Interval, int] = {}
+    for name, column in pipeline.intervals.by.items():
+        before = {
+            interval: entry.inputs[name]
+            for interval, entry in done.items()
+            if name in entry.inputs and entry.inputs[name].version != versions[name]
+        }
+        tallies = tables.tallies(
+            table_uri(pipeline.tables[name]),
+            column,
+            [bounds(kinds[name], interval) for interval in before],
+            version=versions[name],
+        )
+        for (interval, read), tally in zip(before.items(), tallies, strict=True):
+            if (tally.rows, tally.digest) != (read.rows, read.digest):
+                found[interval] = found.get(interval, 0) + max(0, tally.rows - read.rows)
+    return found
+
+
+def _target(pipeline: Pipeline) -> Table:
+    assert isinstance(pipeline.target, Table)
+    return pipeline.target

@@ -1,0 +1,288 @@
+"""Intervals as Spark runs them: each answers for its own time, and running it again replaces its result exactly."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import gearshift as gs
+from gearshift import tables
+from gearshift.errors import CheckError, TableError, TransformError
+from gearshift.pipelines.checks import Checker
+from gearshift.pipelines.engine import Engine
+from gearshift.pipelines.interval_log import Entry
+from gearshift.runner import batches
+from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
+from gearshift.settings import load
+from tests.arrow_frames import ArrowFrame, declared
+from tests.command import GEARSHIFT
+
+BERLIN = ZoneInfo("Europe/Berlin")
+Sale = tuple[str, Decimal, datetime]
+COLUMNS = {"item": "string", "price": "decimal(12,2)", "sold_at": "timestamp"}
+DAY = "2026-10-25"  # of 25 hours, in Berlin
+
+
+def every_ten_minutes(start: datetime, end: datetime) -> list[Sale]:
+    """A sale every ten minutes of real time."""
+    first, count = start.astimezone(UTC), int((end.timestamp() - start.timestamp()) // 600)
+    return [
+        ("pen" if n % 3 else "ink", Decimal(n % 700).scaleb(-2), first + timedelta(minutes=10 * n))
+        for n in range(count)
+    ]
+
+
+def leap_year() -> list[Sale]:
+    """Two sales a day in 2028, one of them in the last minute, and none in August."""
+    found: list[Sale] = []
+    for n in range(366):
+        midnight = datetime(2028, 1, 1) + timedelta(days=n)  # noqa: DTZ001
+        for item, moment in (("pen", midnight), ("ink", midnight + timedelta(hours=23, minutes=59))):
+            if moment.month != 8:
+                found.append((item, Decimal(n).scaleb(-2), moment.replace(tzinfo=BERLIN).astimezone(UTC)))
+    return found
+
+
+class Warehouse:
+    """The tables and pipelines that all tests of this file share, and the one Spark they run on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.app = gs.App("calendar", timezone="Europe/Berlin")
+        self.settings = load({"home": folder}, folder=folder, environ={})
+        self.tables = {
+            name: self.app.table(name)
+            for name in ("year", "days", "prices", "monthly", "daily", "hourly", "shifts", "broken", "odd")
+        }
+
+    def uri(self, name: str) -> str:
+        return tables.table_uri(self.settings.warehouse_uri, name)
+
+    def write(self, name: str, rows: list[Sale]) -> None:
+        tables.overwrite(declared(name), self.uri(name), ArrowFrame(COLUMNS, rows))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return sorted(
+            tables.rows(self.uri(name)), key=lambda row: (row["interval_start"], row.get("item", ""))
+        )
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    made = Warehouse(tmp_path_factory.mktemp("calendar"))
+    app, table = made.app, made.tables
+    made.write("year", leap_year())
+    autumn = every_ten_minutes(datetime(2026, 10, 24, tzinfo=BERLIN), datetime(2026, 10, 27, tzinfo=BERLIN))
+    spring = every_ten_minutes(datetime(2026, 3, 28, tzinfo=BERLIN), datetime(2026, 3, 31, tzinfo=BERLIN))
+    made.write("days", autumn + spring)
+    prices = ArrowFrame({"item": "string", "tax": "decimal(12,2)"}, [("pen", Decimal("0.10"))])
+    tables.overwrite(declared("prices"), made.uri("prices"), prices)
+
+    @app.pipeline(source=table["year"], to=table["monthly"], freshness="1 month", by="sold_at")
+    def monthly(year: DataFrame, interval: gs.Interval) -> DataFrame:
+        days = (interval.end.date() - interval.start.date()).days
+        return year.groupBy("item").agg(
+            F.sum("price").alias("total"), F.count("*").alias("sales"), F.lit(days).alias("days")
+        )
+
+    @app.pipeline(source=table["days"], to=table["daily"], freshness="1 day", by="sold_at")
+    def daily(days: DataFrame) -> DataFrame:
+        return days.groupBy().agg(F.count("*").alias("sales"))
+
+    @app.pipeline(source=table["days"], to=table["hourly"], freshness="1 hour", by="sold_at")
+    def hourly(days: DataFrame) -> DataFrame:
+        return days.groupBy("item").agg(F.count("*").alias("sales"))
+
+    @app.pipeline(
+        source={"days": table["days"], "prices": table["prices"]},
+        to=table["shifts"],
+        cron="0 6,14,22 * * *",
+        by={"days": "sold_at"},
+    )
+    def shifts(days: DataFrame, prices: DataFrame) -> DataFrame:
+        return days.join(prices, "item").agg(F.count("*").alias("taxed"), F.sum("tax").alias("tax"))
+
+    @app.pipeline(source=table["days"], to=table["broken"], freshness="1 day", by="sold_at")
+    def broken(days: DataFrame, interval: gs.Interval) -> DataFrame:
+        if interval.start.day == 25:
+            raise ValueError("no Sundays")
+        return days.limit(1)
+
+    @app.pipeline(source=table["days"], to=table["odd"], freshness="1 day", by="sold_at")
+    def odd(days: DataFrame) -> DataFrame:
+        return days.withColumn("interval_start", F.lit("now"))
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def engine(warehouse: Warehouse) -> Iterator[Engine]:
+    with batches.opened(warehouse.app, warehouse.settings) as opened:
+        yield opened
+
+
+def run(engine: Engine, pipeline: str, start: str, end: str) -> list[Entry]:
+    chosen = pipeline_of_intervals(engine.graph, pipeline)
+    bounds = (datetime.fromisoformat(text) for text in (start, end))
+    intervals = intervals_to_run(engine.graph, chosen, *bounds)
+    return list(batches.run_all(engine, chosen, intervals, "test"))
+
+
+def test_twelve_months_run_twice_give_identical_tables(warehouse: Warehouse, engine: Engine) -> None:
+    truth: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
+    for item, price, sold_at in leap_year():
+        truth[f"{sold_at.astimezone(BERLIN):%Y-%m}", item].append(price)
+    entries = run(engine, "monthly", "2028-01-01", "2029-01-01")
+    first = warehouse.rows("monthly")
+    assert {(row["interval_start"][:7], row["item"]): (row["total"], row["sales"]) for row in first} == {
+        place: (sum(prices), len(prices)) for place, prices in truth.items()
+    }
+    assert {row["interval_start"]: row["days"] for row in first}["2028-02-01T00:00:00+01:00"] == 29
+    assert [entry.rows for entry in entries] == [2] * 7 + [0] + [2] * 4  # August has no sales
+    assert [entry.inputs["year"].rows for entry in entries][:3] == [62, 58, 62]
+    run(engine, "monthly", "2028-01-01", "2029-01-01")
+    assert warehouse.rows("monthly") == first
+
+
+def test_a_month_whose_rows_go_away_has_no_result_any_more_and_no_other_month_changes(
+    warehouse: Warehouse, engine: Engine
+) -> None:
+    run(engine, "monthly", "2028-02-01", "2028-04-01")
+    before = warehouse.rows("monthly")
+    kept = [sale for sale in leap_year() if sale[2].astimezone(BERLIN).month != 2]
+    warehouse.write("year", [*kept, ("cap", Decimal("7.77"), datetime(2028, 3, 3, tzinfo=UTC))])
+    [entry] = run(engine, "monthly", "2028-02-01", "2028-03-01")
+    assert (entry.rows, entry.inputs["year"].rows) == (0, 0)
+    others = [row for row in before if not row["interval_start"].startswith("2028-02")]
+    assert warehouse.rows("monthly") == others  # March has its late row only when March runs
+    warehouse.write("year", leap_year())
+    run(engine, "monthly", "2028-02-01", "2028-03-01")
+    assert warehouse.rows("monthly") == before
+
+
+def test_days_have_the_rows_of_23_24_and_25_hours(warehouse: Warehouse, engine: Engine) -> None:
+    run(engine, "daily", "2026-03-28", "2026-03-31")
+    run(engine, "daily", "2026-10-24", "2026-10-27")
+    assert {row["interval_start"]: row["sales"] for row in warehouse.rows("daily")} == {
+        "2026-03-28T00:00:00+01:00": 144,
+        "2026-03-29T00:00:00+01:00": 138,
+        "2026-03-30T00:00:00+02:00": 144,
+        "2026-10-24T00:00:00+02:00": 144,
+        "2026-10-25T00:00:00+02:00": 150,
+        "2026-10-26T00:00:00+01:00": 144,
+    }
+
+
+def test_the_hour_that_comes_twice_has_two_results_and_the_skipped_one_none(
+    warehouse: Warehouse, engine: Engine
+) -> None:
+    run(engine, "hourly", f"{DAY}T02:00+02:00", f"{DAY}T03:00+01:00")
+    run(engine, "hourly", "2026-03-29T01:00", "2026-03-29T04:00")
+    found: dict[str, int] = defaultdict(int)
+    for row in warehouse.rows("hourly"):
+        found[row["interval_start"]] += row["sales"]
+    assert found == {
+        "2026-03-29T01:00:00+01:00": 6,
+        "2026-03-29T03:00:00+02:00": 6,
+        f"{DAY}T02:00:00+02:00": 6,
+        f"{DAY}T02:00:00+01:00": 6,
+    }
+
+
+def test_shifts_by_cron_take_a_source_whole_beside_the_one_that_is_cut(
+    warehouse: Warehouse, engine: Engine
+) -> None:
+    night, morning = run(engine, "shifts", "2026-10-24T22:00", f"{DAY}T14:00")
+    assert (night.interval.end - night.interval.start) == timedelta(hours=9)  # the hour came twice
+    assert (night.inputs["days"].rows, morning.inputs["days"].rows) == (54, 48)
+    assert (night.inputs["prices"].rows, night.inputs["prices"].digest) == (1, None)
+    truth = [n for n in range(3 * 150) if n % 3 and 22 * 6 <= n < 22 * 6 + 54]
+    assert warehouse.rows("shifts")[0]["taxed"] == len(truth)
+    assert warehouse.rows("shifts")[0]["tax"] == Decimal("0.10") * len(truth)
+
+
+def test_an_interval_that_fails_leaves_the_others_and_what_it_had(
+    warehouse: Warehouse, engine: Engine
+) -> None:
+    with pytest.raises(TransformError, match="the transform raised ValueError: no Sundays") as caught:
+        run(engine, "broken", "2026-10-24", "2026-10-27")
+    assert caught.value.file is not None
+    assert [row["interval_start"][:10] for row in warehouse.rows("broken")] == ["2026-10-24"]
+
+
+def test_what_cannot_be_is_refused_before_it_runs(warehouse: Warehouse, engine: Engine) -> None:
+    checker = Checker(engine)
+    with pytest.raises(CheckError, match="returns a column interval_start, which Gearshift adds"):
+        checker.report(engine.graph.pipelines["odd"])
+    assert checker.report(engine.graph.pipelines["shifts"]).working == ["batch"]
+    other = gs.App("calendar", timezone="Asia/Tokyo")
+    sales = other.table("days")
+
+    @other.pipeline(source=sales, to=other.table("daily"), freshness="1 day", by="sold_at")
+    def daily(days: DataFrame) -> DataFrame:
+        return days
+
+    moved = Engine(
+        spark=engine.spark,
+        connection=engine.connection,
+        settings=engine.settings,
+        graph=other.graph,
+        admin=engine.admin,
+    )
+    run(engine, "daily", "2026-10-24", "2026-10-25")
+    with pytest.raises(TableError, match="where 1 day in Asia/Tokyo begins none"):
+        run(moved, "daily", "2026-10-24", "2026-10-25")
+
+
+APP = """
+import gearshift as gs
+
+app = gs.App("shop", timezone="Europe/Berlin")
+sales = app.table("sales")
+
+@app.pipeline(source=sales, to=app.table("totals"), freshness="1 day", by="sold_at")
+def totals(sales):
+    return sales
+
+@app.pipeline(source=sales, to=app.table("copies"), freshness="1 day")
+def copies(sales):
+    return sales
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "totals", "--from", "2026-01-02", "--to", "2026-01-01"), "--to 2026-01-01.* is not after --from"),
+        (("run", "totals", "--from", "2026-01-01T01:00", "--to", "2026-01-01T02:00"),
+         "(?s)no interval of totals begins.*the one around it is 2026-01-01T00:00:00\\+01:00 to 2026-01-02"),
+        (("run", "copies", "--from", "2026-01-01", "--to", "2026-01-02"), "copies has no intervals"),
+        (("run", "total", "--from", "2026-01-01", "--to", "2026-01-02"), "no pipeline 'total'"),
+        (("run", "totals", "--from", "may", "--to", "2026-01-02"), "'may' is no ISO time"),
+        (("run", "totals", "--from", "2026-01-01"), "Missing option '--to'"),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_said_and_exits_with_2(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "shop.py").write_text(APP, encoding="utf-8")
+    verb, *others = words
+    done = subprocess.run(
+        [GEARSHIFT, "batch", verb, "shop.py", *others],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert re.search(said, done.stderr), done.stderr

@@ -1,0 +1,208 @@
+"""Which intervals are open, due, done, late or too late, from the rows of real tables; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+import gearshift as gs
+from gearshift import tables
+from gearshift.calendars import Interval, interval_at
+from gearshift.errors import CheckError
+from gearshift.pipelines.checkpoint import LocalFolder
+from gearshift.pipelines.cutting import bounds
+from gearshift.pipelines.interval_log import Entry, Input, IntervalLog
+from gearshift.pipelines.interval_states import Look, State, look
+from tests.arrow_frames import ArrowFrame, declared
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 3, 31, 12, tzinfo=BERLIN)
+
+
+class Shop:
+    """Sales by the day in Berlin, the runs that are written down, and a clock that a test sets."""
+
+    def __init__(self, folder: Path, **how: Any) -> None:
+        app = gs.App("shop", timezone="Europe/Berlin")
+
+        def totals(sales: Any) -> Any:
+            return sales
+
+        how = how if "cron" in how else {"freshness": "1 day", **how}
+        app.pipeline(source=app.table("sales"), to=app.table("totals"), by="sold_at", **how)(totals)
+        self.pipeline = app.graph.pipelines["totals"]
+        self.log = IntervalLog(LocalFolder(folder / "log"))
+        self._folder = folder
+        self._batches = 0
+        self._runs = 0
+
+    def uri(self, table: gs.Table) -> str:
+        return (self._folder / table.name).as_uri()
+
+    def sell(self, *rows: tuple[str, datetime | None], kind: str = "timestamp") -> None:
+        frame = ArrowFrame({"item": "string", "sold_at": kind}, rows)
+        sales = self.pipeline.tables["sales"]
+        tables.append(declared("sales"), self.uri(sales), frame, writer="w", batch_id=self._batches)
+        self._batches += 1
+
+    def look(self, now: datetime = NOON) -> Look:
+        return look(self.pipeline, BERLIN, self.uri, self.log.entries(), now)
+
+    def states(self, now: datetime = NOON) -> dict[str, str]:
+        return {status.interval.key[5:16]: str(status.state) for status in self.look(now).statuses}
+
+    def run(self, start: datetime, *, began: datetime = NOON) -> None:
+        """Write a run of the interval at a moment down, as if it had been run over the rows of now."""
+        interval = interval_at(self.pipeline.calendar, start, BERLIN)
+        sales = self.uri(self.pipeline.tables["sales"])
+        version = tables.read_paths(sales).version
+        [tally] = tables.tallies(sales, "sold_at", [bounds("timestamp", interval)])
+        target = declared("totals", "interval_start")
+        frame = ArrowFrame({"n": "long", "interval_start": "string"}, [(tally.rows, interval.key)])
+        where = [{"interval_start": interval.key}]
+        commit = tables.replace_partitions(target, self.uri(self.pipeline.target), frame, partitions=where)  # type: ignore[arg-type]
+        self.log.keep(
+            Entry(
+                pipeline="totals",
+                interval=interval,
+                rows=1,
+                inputs={"sales": Input(table="sales", version=version, rows=tally.rows, digest=tally.digest)},
+                began=began,
+                seconds=1,
+                version=commit.version,
+                why="test",
+            )
+        )
+
+
+def at(day: int, hour: int = 12, month: int = 3) -> datetime:
+    return datetime(2026, month, day, hour, tzinfo=BERLIN)
+
+
+def test_from_the_first_row_to_today_every_day_is_due_and_today_is_open(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", at(28, 23)), ("ink", at(30, 0)))
+    assert shop.states() == {
+        "03-28T00:00": "due",
+        "03-29T00:00": "due",  # a day without a sale is a day
+        "03-30T00:00": "due",
+        "03-31T00:00": "open",
+    }
+    shop.run(at(28))
+    shop.run(at(29))
+    assert list(shop.states().values()) == ["done", "done", "due", "open"]
+    assert list(shop.states(at(1, 0, month=4)).values()) == ["done", "done", "due", "due", "open"]
+
+
+def test_grace_keeps_an_interval_open_after_its_end(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, grace="2 hours")
+    shop.sell(("pen", at(30)))
+    assert list(shop.states(at(31, 1)).values()) == ["open", "open"]
+    assert list(shop.states(at(31, 2)).values()) == ["due", "open"]
+
+
+def test_rows_that_come_for_a_closed_interval_make_it_late_and_then_too_late(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, late="3 days")
+    shop.sell(("pen", at(28)), ("ink", at(29)))
+    shop.run(at(28))
+    shop.run(at(29))
+    shop.run(at(30))
+    shop.sell(("pad", at(28, 20)), ("cap", at(30)), ("cap", at(30)))
+    assert list(shop.states().values()) == ["late", "done", "late", "open"]
+    assert [status.late_rows for status in shop.look().of(State.LATE)] == [1, 2]
+    later = shop.look(at(1, 2, month=4))  # three days of real time, one hour of which the clock skipped
+    assert [(status.interval.start.day, status.late_rows) for status in later.of(State.TOO_LATE)] == [(28, 1)]
+    assert [status.interval.start.day for status in later.of(State.LATE)] == [30]
+    shop.run(at(28))
+    assert later.of(State.TOO_LATE) and not shop.look(at(1, 2, month=4)).of(State.TOO_LATE)
+
+
+def test_a_row_that_changed_is_late_too_and_one_that_was_only_moved_to_another_file_is_not(
+    tmp_path: Path,
+) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", at(28)))
+    shop.sell(("ink", at(28)))
+    shop.run(at(28))
+    uri = shop.uri(shop.pipeline.tables["sales"])
+    assert tables.compact(uri).made == 1
+    assert shop.states()["03-28T00:00"] == "done"
+    corrected = ArrowFrame({"item": "string", "sold_at": "timestamp"}, [("pen", at(28)), ("pad", at(28))])
+    tables.overwrite(declared("sales"), uri, corrected)
+    assert [(status.state, status.late_rows) for status in shop.look().statuses[:1]] == [(State.LATE, 0)]
+
+
+def test_what_was_run_before_its_end_is_run_again_when_it_is_over(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", at(30)))
+    shop.run(at(30), began=at(30, 13))
+    assert shop.states(at(30, 14)) == {"03-30T00:00": "open"}
+    assert list(shop.states(at(31, 0)).values()) == ["due", "open"]
+
+
+def test_a_table_that_is_gone_takes_its_intervals_along(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", at(28)))
+    shop.run(at(28))
+    (tmp_path / "totals").rename(tmp_path / "away")
+    assert shop.states()["03-28T00:00"] == "due"
+
+
+def test_rows_without_a_time_are_counted_and_a_time_of_long_ago_makes_no_thousands_of_days(
+    tmp_path: Path,
+) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", None), ("ink", datetime(1970, 1, 1, 12, tzinfo=UTC)), ("cap", at(30)))
+    seen = shop.look()
+    assert seen.without_time == 1
+    assert 1000 <= len(seen.statuses) < 1010
+    assert [status.interval.start.date() for status in seen.statuses[-2:]] == [
+        date(2026, 3, 30),
+        date(2026, 3, 31),
+    ]
+
+
+def test_dates_belong_to_days_of_the_apps_zone(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    days: Sequence[Any] = [("pen", date(2026, 3, 29)), ("ink", date(2026, 3, 30))]
+    shop.sell(*days, kind="date")
+    assert list(shop.states()) == ["03-29T00:00", "03-30T00:00", "03-31T00:00"]
+    day = Interval(at(29, 0), at(30, 0))
+    uri = shop.uri(shop.pipeline.tables["sales"])
+    assert [tally.rows for tally in tables.tallies(uri, "sold_at", [bounds("date", day)])] == [1]
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "what"),
+    [
+        ({"freshness": "1 hour"}, "date", "has dates, and 1 hour cuts days into pieces"),
+        ({"cron": "0 6 * * *"}, "date", "has dates, and 0 6 \\* \\* \\* cuts days into pieces"),
+        ({}, "string", "column sold_at of table sales is string, not an instant or a date"),
+    ],
+)
+def test_a_column_that_cannot_be_cut_by_is_refused(
+    tmp_path: Path, how: dict[str, Any], kind: str, what: str
+) -> None:
+    shop = Shop(tmp_path, **how)
+    value: Any = "yesterday" if kind == "string" else date(2026, 3, 29)
+    shop.sell(("pen", value), kind=kind)
+    with pytest.raises(CheckError, match=what):
+        shop.look()
+
+
+def test_a_run_that_an_older_one_overtook_is_not_written_over_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", at(28)))
+    shop.run(at(28))
+    [entry] = shop.log.entries()
+    assert Entry.from_json(entry.as_json()) == entry
+    shop.run(at(28))
+    shop.log.keep(entry)
+    [kept] = shop.log.entries()
+    assert kept.version == entry.version + 1
+    assert kept.interval.end - kept.interval.start == timedelta(days=1)

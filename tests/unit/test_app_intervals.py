@@ -1,0 +1,122 @@
+"""What a pipeline with intervals declares, and what is refused where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import gearshift as gs
+from gearshift.errors import DefinitionError
+from gearshift.freshness import Gear
+
+
+@dataclass
+class Sale:
+    item: str
+
+
+def declare(
+    transform: Callable[..., Any] | None = None, *, source: Any = None, to: Any = None, **how: Any
+) -> gs.Pipeline:
+    def totals(sales: Any) -> Any:
+        return sales
+
+    function = transform or totals
+    app = gs.App("shop")
+    tables = {name: app.table(name) for name in ("sales", "prices", "totals")}
+    tables["keyed"] = app.table("keyed", key="item")
+    tables["cut"] = app.table("cut", partition_by="interval_start")
+    topics = {"sold": app.topic("sold", value=Sale)}
+    known: dict[str, Any] = {**tables, **topics}
+    chosen = (
+        known[source or "sales"] if not isinstance(source, dict) else {k: known[v] for k, v in source.items()}
+    )
+    app.pipeline(source=chosen, to=known[to or "totals"], **how)(function)
+    return app.graph.pipelines[function.__name__]
+
+
+def test_by_names_the_column_that_the_one_source_is_cut_by() -> None:
+    pipeline = declare(freshness="1 month", by="sold_at", grace="2 hours", late="7 days")
+    assert pipeline.gear is Gear.BATCH
+    assert pipeline.intervals is not None
+    assert pipeline.intervals.by == {"sales": "sold_at"}
+    assert (pipeline.intervals.grace, pipeline.intervals.late) == (timedelta(hours=2), timedelta(days=7))
+    assert not pipeline.intervals.is_parameter
+
+
+def test_a_transform_may_take_the_interval_and_a_source_may_stay_whole() -> None:
+    def totals(sales: Any, prices: Any, interval: gs.Interval) -> Any:
+        return sales
+
+    pipeline = declare(
+        totals, source={"sales": "sales", "prices": "prices"}, freshness="1 day", by={"sales": "sold_at"}
+    )
+    assert list(pipeline.sources) == ["sales", "prices"]
+    assert pipeline.intervals is not None
+    assert pipeline.intervals.is_parameter
+    assert pipeline.intervals.late is None
+
+
+def test_cron_is_a_calendar_with_and_without_intervals() -> None:
+    assert str(declare(cron="0 6 * * mon-fri").calendar) == "0 6 * * mon-fri"
+    pipeline = declare(cron="@daily", by="sold_at")
+    assert (str(pipeline.calendar), pipeline.gear) == ("0 0 * * *", Gear.BATCH)
+    assert str(declare(freshness="2 weeks", by="sold_at").calendar) == "2 weeks"
+
+
+def two_sources(sales: Any, prices: Any) -> Any:
+    return sales
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ({"freshness": "1 day", "late": "7 days"}, "has late= without by="),
+        ({"freshness": "1 day", "grace": "1 hour"}, "has grace= without by="),
+        ({"by": "sold_at"}, "neither freshness nor gear"),
+        ({"freshness": "1 minute", "by": "sold_at"}, "has by= and gear near-real-time"),
+        ({"freshness": "1 day", "cron": "@daily"}, "two calendars: freshness='1 day' and cron='@daily'"),
+        ({"gear": "near-real-time", "by": "sold_at"}, "has by= and gear near-real-time"),
+        ({"gear": "real-time", "cron": "@daily"}, "has cron= and gear real-time"),
+        ({"cron": "every day"}, "pipeline totals: 'every day' is no cron expression"),
+        ({"freshness": "1 day", "by": "sold_at", "source": "sold"}, "would cut topic sold into intervals"),
+        ({"freshness": "1 day", "by": "sold_at", "to": "sold"}, "writes intervals to topic sold"),
+        ({"freshness": "1 day", "by": "sold_at", "to": "keyed"}, "whose rows replace each other by key"),
+        ({"freshness": "1 day", "by": "sold_at", "to": "cut"}, "is partitioned by interval_start already"),
+        ({"freshness": "1 day", "by": "sold_at", "late": "soon"}, "late: 'soon' is no duration"),
+        ({"freshness": "1 day", "by": "at", "late": "1 hour", "grace": "2 hours"}, "shorter than grace"),
+        ({"freshness": "1 day", "by": {"sale": "sold_at"}}, "by= for 'sale', which is no source"),
+        ({"freshness": "1 day", "by": {}}, "an empty by="),
+    ],
+)
+def test_what_cannot_be_cut_or_replaced_is_refused(how: dict[str, Any], what: str) -> None:
+    with pytest.raises(DefinitionError, match=what) as caught:
+        declare(**how)
+    assert caught.value.file is not None
+    assert caught.value.file.endswith("test_app_intervals.py")
+
+
+def test_with_two_sources_by_says_which() -> None:
+    with pytest.raises(DefinitionError, match="has by='sold_at' and 2 sources") as caught:
+        declare(two_sources, source={"sales": "sales", "prices": "prices"}, freshness="1 day", by="sold_at")
+    assert "by={'sales': 'sold_at'}" in (caught.value.hint or "")
+
+
+def test_a_table_of_intervals_has_one_writer() -> None:
+    app = gs.App("shop")
+    sales, totals = app.table("sales"), app.table("totals")
+    app.pipeline(source=sales, to=totals, freshness="1 day", by="sold_at")(lambda_named("first"))
+    with pytest.raises(DefinitionError, match="pipelines first and second write table totals"):
+        app.pipeline(source=sales, to=totals, freshness="1 day")(lambda_named("second"))
+
+
+def lambda_named(name: str) -> Callable[[Any], Any]:
+    def transform(sales: Any) -> Any:
+        return sales
+
+    transform.__name__ = name
+    return transform
