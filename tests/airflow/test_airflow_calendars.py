@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from types import ModuleType
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from airflow_provider_gearshift import calendars
 from gearshift.calendars import Calendar, interval_at
 from gearshift.cron import Cron
 from gearshift.freshness import Freshness
-from tests.airflow.provider import load
 
 CALENDARS = [
     "1 hour", "5 hours", "6 hours", "90 minutes", "1 day", "3 days", "1 week", "2 weeks", "1 month", "5 months", "1 year",
@@ -27,14 +26,8 @@ ZONES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def calendars() -> ModuleType:
-    """The provider's calendars."""
-    return load("calendars")
-
-
 @pytest.mark.parametrize("text", CALENDARS)
-def test_airflow_and_gearshift_cut_time_alike(calendars: ModuleType, text: str) -> None:
+def test_airflow_and_gearshift_cut_time_alike(text: str) -> None:
     declared: Calendar = Cron.parse(text) if text.count(" ") == 4 else Freshness.parse(text)
     theirs = calendars.parse(str(declared))
     # All over a leap year, and every hour of the days on which clocks change.

@@ -6,12 +6,10 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-from tests.airflow.provider import load
+from airflow_provider_gearshift.run import Run
 from tests.support import eventually
 
 STUBBORN = """
@@ -24,16 +22,13 @@ while True:
 """
 
 
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The provider's module, with little patience."""
-    module = load("run")
-    monkeypatch.setattr(module, "PATIENCE", 1.0)
-    return module
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_gearshift.run.PATIENCE", 1.0)
 
 
-def start(provider: ModuleType, folder: Path, *command: str) -> Any:
-    return provider.Run.start(folder / "run", command, cwd=folder, env=dict(os.environ))
+def start(folder: Path, *command: str) -> Run:
+    return Run.start(folder / "run", command, cwd=folder, env=os.environ)
 
 
 def members(group: int) -> list[int]:
@@ -49,24 +44,21 @@ def members(group: int) -> list[int]:
     return found
 
 
-def group_of(run: Any) -> int:
-    path: Path = run.folder / "group"
+def group_of(run: Run) -> int:
+    path = run.folder / "group"
     eventually(path.exists, within=30)
     return int(path.read_text(encoding="utf-8"))
 
 
-def test_output_is_told_once_whoever_asks_and_data_are_the_json_of_stdout(
-    provider: ModuleType, tmp_path: Path
-) -> None:
+def test_output_is_told_once_whoever_asks_and_data_are_the_json_of_stdout(tmp_path: Path) -> None:
     run = start(
-        provider,
         tmp_path,
         "sh",
         "-c",
         """echo one >&2; echo '{"rows": 3}'; echo stray; echo two >&2; exit 1""",
     )
     eventually(lambda: run.is_over, within=30)
-    assert provider.Run(run.folder).new_lines() == ["one", "two"]
+    assert Run(run.folder).new_lines() == ["one", "two"]
     assert run.new_lines() == []
     assert run.data() == [{"rows": 3}]
     assert run.exit_code == 1
@@ -74,9 +66,8 @@ def test_output_is_told_once_whoever_asks_and_data_are_the_json_of_stdout(
     assert list(tmp_path.glob("run")) == []
 
 
-def test_its_last_words_begin_at_the_error(provider: ModuleType, tmp_path: Path) -> None:
+def test_its_last_words_begin_at_the_error(tmp_path: Path) -> None:
     run = start(
-        provider,
         tmp_path,
         "sh",
         "-c",
@@ -86,17 +77,15 @@ def test_its_last_words_begin_at_the_error(provider: ModuleType, tmp_path: Path)
     assert run.last_words() == "error: no (x)\n  try: y"
 
 
-def test_a_command_that_is_not_there_is_an_error_of_the_run(provider: ModuleType, tmp_path: Path) -> None:
-    run = start(provider, tmp_path, "/no/such/command")
+def test_a_command_that_is_not_there_is_an_error_of_the_run(tmp_path: Path) -> None:
+    run = start(tmp_path, "/no/such/command")
     eventually(lambda: run.is_over, within=30)
     assert run.exit_code == 127
     assert run.last_words() == "error: /no/such/command does not start: No such file or directory"
 
 
-def test_what_does_not_end_when_told_to_is_killed_with_its_children(
-    provider: ModuleType, tmp_path: Path
-) -> None:
-    run = start(provider, tmp_path, sys.executable, "-c", STUBBORN)
+def test_what_does_not_end_when_told_to_is_killed_with_its_children(tmp_path: Path) -> None:
+    run = start(tmp_path, sys.executable, "-c", STUBBORN)
     eventually(lambda: "up" in run.new_lines(), within=30)
     group = group_of(run)
     assert len(members(group)) == 2
@@ -106,8 +95,8 @@ def test_what_does_not_end_when_told_to_is_killed_with_its_children(
     eventually(lambda: not members(group), within=30)
 
 
-def test_a_command_whose_keeper_was_killed_is_not_left_behind(provider: ModuleType, tmp_path: Path) -> None:
-    run = start(provider, tmp_path, sys.executable, "-c", STUBBORN)
+def test_a_command_whose_keeper_was_killed_is_not_left_behind(tmp_path: Path) -> None:
+    run = start(tmp_path, sys.executable, "-c", STUBBORN)
     group = group_of(run)
     (keeper,) = (pid for pid in (parent(member) for member in members(group)) if pid not in members(group))
     os.kill(keeper, signal.SIGKILL)
