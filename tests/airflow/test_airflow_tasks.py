@@ -15,7 +15,7 @@ import pytest
 from deltalake import write_deltalake
 
 from gearshift import tables
-from tests.airflow.conftest import Airflow, write_app
+from tests.airflow.conftest import GEARSHIFT, Airflow, write_app
 from tests.support import eventually
 
 APP = """
@@ -72,9 +72,21 @@ from airflow_provider_gearshift import GearshiftBatchOperator
 
 with DAG("waiting", start_date=datetime(2026, 3, 28), schedule="@daily"):
     GearshiftBatchOperator(
-        task_id="wait", file={file!r}, pipeline="per_day", deferrable=False,
-        command="sh -c 'echo waiting with $* >&2; sleep 600' gearshift",
+        task_id="wait", file={file!r}, pipeline="per_day", deferrable=False, command={command!r}
     )
+"""
+ENDINGS = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG
+from airflow_provider_gearshift import GearshiftBatchOperator
+
+with DAG("endings", start_date=datetime(2026, 3, 28), schedule=None):
+    day = {{"interval_start": "2026-03-28", "interval_end": "2026-03-29", "file": {file!r}, "pipeline": "per_day"}}
+    GearshiftBatchOperator(
+        task_id="too_long", command="sh -c 'sleep 600'", execution_timeout=timedelta(seconds=1), **day
+    )
+    GearshiftBatchOperator(task_id="wrong", command="sh -c 'echo error: misspelt >&2; exit 2'", retries=3, **day)
+    GearshiftBatchOperator(task_id="unknown", file={file!r}, pipeline="per_dya", retries=3)
 """
 SALES = [
     ("north", 1, datetime(2026, 3, 28, 23, 30, tzinfo=UTC)),  # the 29th in Berlin, a day of 23 hours
@@ -93,7 +105,7 @@ def shop(airflow: Airflow, tmp_path: Path) -> Iterator[Path]:
     write_deltalake(tmp_path / "shop" / ".gearshift" / "warehouse" / "sales", made)
     airflow.write_dag("shop", DAG.format(file=str(file)))
     yield file
-    for name in ("shop", "fresh", "waiting"):
+    for name in ("shop", "fresh", "waiting", "endings"):
         (airflow.dags / f"{name}.py").unlink(missing_ok=True)
 
 
@@ -176,7 +188,14 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
 
 
 def test_a_task_that_is_killed_takes_its_command_along(airflow: Airflow, shop: Path, tmp_path: Path) -> None:
-    airflow.write_dag("waiting", WAITING.format(file=str(shop)))
+    # The real command tells of the graph, and another one takes its time.
+    script = shop.with_name("slow-gearshift")
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = graph ] && exec {GEARSHIFT} "$@"\necho "waiting with $*" >&2\nsleep 600\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    airflow.write_dag("waiting", WAITING.format(file=str(shop), command=str(script)))
     log = tmp_path / "dags-test.log"
     tester = airflow.start("dags", "test", "waiting", "2026-03-30", log=log)
     eventually(lambda: "waiting with batch run" in log.read_text(encoding="utf-8"), within=120)
@@ -186,8 +205,23 @@ def test_a_task_that_is_killed_takes_its_command_along(airflow: Airflow, shop: P
     tester.wait(timeout=120)
     eventually(lambda: not working_in(shop.parent), within=60)
     said = log.read_text(encoding="utf-8")
+    assert "per_day --from 2026-03-28T23:00:00+00:00 --to 2026-03-29T22:00:00+00:00" in said
     assert "gearshift was ended by signal 15" in said
     assert "new_state=failed" in said
+
+
+def test_a_run_that_takes_too_long_is_ended_and_a_mistake_is_not_tried_again(
+    airflow: Airflow, shop: Path
+) -> None:
+    airflow.write_dag("endings", ENDINGS.format(file=str(shop)))
+    said = airflow("dags", "test", "endings", "2026-03-30", code=1)
+    assert "ended after the execution_timeout of 0:00:01" in said
+    assert "error: misspelt" in said
+    assert "no pipeline 'per_dya' in" in said and "there are per_month, per_day" in said
+    assert said.count("new_state=failed") == 3
+    assert "new_state=up_for_retry" not in said
+    assert not working_in(shop.parent)
+    assert not airflow.runs.exists()
 
 
 class _Triggerer:

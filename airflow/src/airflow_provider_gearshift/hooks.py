@@ -80,6 +80,15 @@ class GearshiftHook(BaseHook):
                 f"{called} printed no JSON but {done.stdout[:200]!r}; is this the gearshift command?"
             ) from None
 
+    def pipeline(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The graph of the app, and of it one pipeline."""
+        graph = self.read("graph", str(self.file))
+        found = next((each for each in graph["pipelines"] if each["name"] == name), None)
+        if found is None:
+            names = ", ".join(each["name"] for each in graph["pipelines"]) or "none"
+            raise AirflowFailException(f"no pipeline {name!r} in {self.file}; there are {names}")
+        return graph, found
+
 
 def _find(command: str) -> list[str]:
     """The words of a command, its program found."""

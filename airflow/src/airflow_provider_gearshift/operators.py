@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from airflow_provider_gearshift.calendars import parse
+from airflow_provider_gearshift.calendars import Calendar, parse
 from airflow_provider_gearshift.hooks import GearshiftHook
 from airflow_provider_gearshift.run import Run
 from airflow_provider_gearshift.triggers import GearshiftRunTrigger, outcome, tell
@@ -30,7 +30,8 @@ class GearshiftBatchOperator(BaseOperator):
 
     :param file: The app's file; relative to `folder` if that is given.
     :param pipeline: The pipeline's name.
-    :param interval_start: The interval's start as an ISO time; the DAG run's data interval without it.
+    :param interval_start: The interval's start as an ISO time. Without it, the data interval of the DAG run, and where
+        that has none, as with `schedule="@daily"`, the last interval of the pipeline that was over by then.
     :param interval_end: The interval's end.
     :param calendar: The pipeline's calendar, such as `1 month`, where the DAG has runs that are none of its own: it
         is then run when one of its intervals has just ended, and skipped otherwise.
@@ -90,7 +91,6 @@ class GearshiftBatchOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Start the run, and follow it here or let the triggerer follow it."""
-        start, end = self._interval(context)
         hook = GearshiftHook(
             file=self.file,
             command=self.command,
@@ -98,6 +98,7 @@ class GearshiftBatchOperator(BaseOperator):
             env=self.env,
             gearshift_conn_id=self.gearshift_conn_id,
         )
+        start, end = self._interval(context, hook)
         words = [*hook.words, "batch", "run", str(hook.file), self.pipeline]
         words += ["--from", start, "--to", end, "-o", "json"]
         self.log.info("%s in %s", " ".join(words), hook.folder)
@@ -150,28 +151,35 @@ class GearshiftBatchOperator(BaseOperator):
             )
         return ended["data"]
 
-    def _interval(self, context: Context) -> tuple[str, str]:
+    def _interval(self, context: Context, hook: GearshiftHook) -> tuple[str, str]:
         """The interval's ends, as the command takes them."""
         if self.interval_start is not None and self.interval_end is not None:
             return self.interval_start, self.interval_end
         dag_run = context["dag_run"]
         start, end = dag_run.data_interval_start, dag_run.data_interval_end
-        if self.calendar is None:
-            if start is None or end is None or start == end:
-                raise AirflowFailException(
-                    f"DAG run {dag_run.run_id} has no data interval; say interval_start= and interval_end="
-                )
+        if self.calendar is None and start is not None and end is not None and start < end:
             return start.isoformat(), end.isoformat()
-        calendar, zone = parse(self.calendar), ZoneInfo(self.timezone)
         until = datetime.fromtimestamp((end or dag_run.run_after).timestamp(), UTC)
+        calendar, zone = self._calendar(hook)
         last = calendar.last_run(until, zone)
-        if end is not None and last != until:
+        if self.calendar is not None and end is not None and last != until:
             following = calendar.next_run(until, zone)
             raise AirflowSkipException(
                 f"no interval of {self.pipeline} ({self.calendar}) ends at {until.isoformat()}; "
                 f"the next ends at {following.isoformat()}"
             )
         return calendar.last_run(last - timedelta(microseconds=1), zone).isoformat(), last.isoformat()
+
+    def _calendar(self, hook: GearshiftHook) -> tuple[Calendar, ZoneInfo]:
+        """The calendar that was given, else the one that the app declares."""
+        if self.calendar is not None:
+            return parse(self.calendar), ZoneInfo(self.timezone)
+        graph, pipeline = hook.pipeline(self.pipeline)
+        if not pipeline.get("intervals"):
+            raise AirflowFailException(
+                f"pipeline {self.pipeline} of {hook.file} has no intervals: declare it with by="
+            )
+        return parse(pipeline["calendar"]), ZoneInfo(graph["timezone"])
 
     def _folder_for(self, context: Context) -> Path:
         """This try's folder, when what an earlier try of the task may have left is ended: two would be in each other's way."""

@@ -71,11 +71,7 @@ class GearshiftFreshnessSensor(BaseSensorOperator):
             env=self.env,
             gearshift_conn_id=self.gearshift_conn_id,
         )
-        graph = hook.read("graph", str(hook.file))
-        pipeline = next((each for each in graph["pipelines"] if each["name"] == self.pipeline), None)
-        if pipeline is None:
-            names = ", ".join(each["name"] for each in graph["pipelines"]) or "none"
-            raise AirflowFailException(f"no pipeline {self.pipeline!r} in {hook.file}; there are {names}")
+        graph, pipeline = hook.pipeline(self.pipeline)
         found = self._freshness(hook, graph, pipeline)
         self.log.info("%s: %s", self.pipeline, found)
         return found.is_enough
