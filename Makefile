@@ -22,7 +22,7 @@ demo: .venv/run.done
 demo-food: .venv/dev.done
 	@$(BIN)/python examples/food_delivery/demo.py $(ARGS)
 
-test: .venv/dev.done lint
+test: .venv/dev.done .venv-airflow/done lint
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/dev.done
@@ -62,12 +62,20 @@ bench-deliveries: .venv/dev.done .venv-bench/done
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/bench.txt
 	touch $@
 
-# After a change of the dependencies in pyproject.toml; needs uv.
+# Airflow pins what Gearshift uses in other versions, so its provider is tested in an environment of its own.
+.venv-airflow/done: requirements/airflow.txt airflow/pyproject.toml | .venv/made
+	$(PYTHON) -m venv .venv-airflow
+	.venv-airflow/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/airflow.txt
+	.venv-airflow/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable airflow
+	touch $@
+
+# After a change of the dependencies in a pyproject.toml; needs uv.
 lock:
 	echo 'setuptools>=77' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/build.txt
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header -q -o requirements/run.txt
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -q -c requirements/run.txt -o requirements/dev.txt
 	echo 'quixstreams==3.28.*' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/bench.txt
+	uv pip compile airflow/pyproject.toml requirements/build.txt --universal --generate-hashes --no-header -q -o requirements/airflow.txt
 
 clean:
-	rm -rf .venv .venv-bench build dist .gearshift
+	rm -rf .venv .venv-airflow .venv-bench build dist .gearshift

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gearshift.cli import batch, groups, inspecting, letters, running, stack, topics, warehouse
+from gearshift.cli import batch, graph, groups, inspecting, letters, running, stack, topics, warehouse
 from gearshift.cli.output import explain
 from gearshift.errors import GearshiftError
 
@@ -39,6 +39,7 @@ def options(
 app.command()(running.run)
 app.command()(running.check)
 app.command()(running.shift)
+app.command()(graph.graph)
 app.command()(inspecting.status)
 app.command()(inspecting.ledger)
 app.command()(stack.up)

@@ -1,0 +1,111 @@
+"""How the `gearshift` command is found and called. Gearshift is never imported: it has an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+
+class GearshiftHook(BaseHook):
+    """The `gearshift` command of an app.
+
+    The command is `command`, else that of the connection, else $GEARSHIFT_COMMAND, else `gearshift` on the path. A
+    connection of type `gearshift` has it in its extra, with a folder and an environment to run it in:
+    `{"command": "/srv/shop/.venv/bin/gearshift", "folder": "/srv/shop", "env": {"GEARSHIFT_PROFILE": "production"}}`.
+    """
+
+    conn_name_attr = "gearshift_conn_id"
+    default_conn_name = "gearshift_default"
+    conn_type = "gearshift"
+    hook_name = "Gearshift"
+
+    def __init__(
+        self,
+        *,
+        file: str | os.PathLike[str],
+        command: str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        gearshift_conn_id: str | None = None,
+    ) -> None:
+        super().__init__()
+        extra: dict[str, Any] = (
+            self.get_connection(gearshift_conn_id).extra_dejson if gearshift_conn_id else {}
+        )
+        self.words = _find(
+            command or extra.get("command") or os.environ.get("GEARSHIFT_COMMAND") or "gearshift"
+        )
+        chosen = folder or extra.get("folder")
+        self.file = (Path(chosen) / file if chosen else Path(file)).absolute()
+        self.folder = Path(chosen).absolute() if chosen else self.file.parent
+        self.env = {**_inherited(), **extra.get("env", {}), **(env or {})}
+        if not self.folder.is_dir():
+            raise AirflowFailException(f"no folder {self.folder} to run {self.words[0]} in")
+
+    def read(self, *words: str, timeout: float = 60) -> Any:
+        """What a command that only looks prints as JSON."""
+        command = [*self.words, *words, "-o", "json"]
+        called = shlex.join(command)
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+            )
+        except OSError as error:
+            raise AirflowFailException(f"{called}: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise AirflowException(f"{called}: no answer within {timeout:g} seconds") from None
+        if done.returncode != 0:
+            kind = AirflowFailException if done.returncode == 2 else AirflowException
+            raise kind(f"{called}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise AirflowFailException(
+                f"{called} printed no JSON but {done.stdout[:200]!r}; is this the gearshift command?"
+            ) from None
+
+    def pipeline(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The graph of the app, and of it one pipeline."""
+        graph = self.read("graph", str(self.file))
+        found = next((each for each in graph["pipelines"] if each["name"] == name), None)
+        if found is None:
+            names = ", ".join(each["name"] for each in graph["pipelines"]) or "none"
+            raise AirflowFailException(f"no pipeline {name!r} in {self.file}; there are {names}")
+        return graph, found
+
+
+def _find(command: str) -> list[str]:
+    """The words of a command, its program found."""
+    words = shlex.split(command)
+    program = shutil.which(words[0]) if words else None
+    if program is None:
+        raise AirflowFailException(
+            f"no command {command!r}; name Gearshift's own with command=, in the connection's extra, "
+            "or in GEARSHIFT_COMMAND, such as /srv/shop/.venv/bin/gearshift"
+        )
+    return [program, *words[1:]]
+
+
+def _inherited() -> dict[str, str]:
+    """Our environment without Airflow's own settings, which hold the keys to its database.
+
+    GEARSHIFT_COMMAND goes too: it is a setting of ours, and Gearshift refuses those that it does not know.
+    """
+    ours = ("AIRFLOW", "_AIRFLOW", "GEARSHIFT_COMMAND")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

@@ -1,0 +1,83 @@
+"""Runs one command apart from whoever started it, and keeps what it says in a folder.
+
+    python keeper.py FOLDER SECONDS COMMAND…
+
+The output goes to the files `log` (stderr) and `data` (stdout), the exit code to `exit`. A file `cancel` in the folder,
+or SIGTERM, ends the command: TERM to its process group, so many seconds, then KILL. A lock on `alive` is held for
+as long as there is a keeper, one on `busy` for as long as there is a command, so that nobody mistakes another process
+for either. Only the standard library, so that it starts at once.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TextIO
+
+
+def main(folder: Path, patience: float, command: list[str]) -> None:
+    """Leave the parent, run the command, write down how it ended."""
+    alive = _lock(folder / "alive")
+    if os.fork():
+        os._exit(0)  # the lock is the child's now, and nobody has to wait for it
+    signal.signal(signal.SIGTERM, lambda *_: (folder / "cancel").touch())
+    busy = _lock(folder / "busy")
+    with (folder / "log").open("ab") as log, (folder / "data").open("ab") as data:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=data,
+                stderr=log,
+                pass_fds=[busy.fileno()],
+                process_group=0,
+            )
+        except OSError as error:
+            log.write(f"error: {command[0]} does not start: {error.strerror}\n".encode())
+            _write(folder / "exit", "127")
+            return
+    busy.close()
+    _write(folder / "group", str(child.pid))
+    _write(folder / "exit", str(_wait(child, folder / "cancel", patience)))
+    alive.close()
+
+
+def _wait(child: subprocess.Popen[bytes], cancel: Path, patience: float) -> int:
+    """The command's exit code, once it has ended by itself or been ended."""
+    while not cancel.exists():
+        try:
+            return child.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            continue
+    _signal(child.pid, signal.SIGTERM)
+    try:
+        code = child.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        code = None
+    _signal(child.pid, signal.SIGKILL)  # whatever of its group is left
+    return child.wait() if code is None else code
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _lock(path: Path) -> TextIO:
+    file = path.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])

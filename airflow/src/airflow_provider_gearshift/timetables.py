@@ -1,0 +1,90 @@
+"""A schedule made of Gearshift's calendars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pendulum
+from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+
+from airflow_provider_gearshift.calendars import parse
+
+_INSTANT = timedelta(microseconds=1)
+
+
+class GearshiftTimetable(Timetable):
+    """A run whenever an interval of one of the calendars is over, in the time zone of the app.
+
+    The data interval of a run is the time since the run before it. With one calendar that is its interval, also
+    where clocks change; with several, each task finds out whether one of its own has just ended. `grace` seconds
+    pass between the end of an interval and its run.
+    """
+
+    def __init__(self, calendars: Sequence[str], timezone: str = "UTC", grace: float = 0) -> None:
+        self.calendars = sorted(set(calendars))
+        self.timezone = timezone
+        self.grace = grace
+        self.description = f"{', '.join(self.calendars)} in {timezone}"
+        self._parsed = [parse(calendar) for calendar in self.calendars]
+        self._zone = ZoneInfo(timezone)
+
+    @property
+    def summary(self) -> str:
+        """What the list of DAGs shows."""
+        return ", ".join(self.calendars)
+
+    def serialize(self) -> dict[str, Any]:
+        """For the database."""
+        return {"calendars": self.calendars, "timezone": self.timezone, "grace": self.grace}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> Timetable:
+        """From the database."""
+        return cls(data["calendars"], data["timezone"], data["grace"])
+
+    def infer_manual_data_interval(self, *, run_after: pendulum.DateTime) -> DataInterval:
+        """The last interval that was over then."""
+        end = self._last(run_after)
+        return DataInterval(start=self._last(end - _INSTANT), end=end)
+
+    def next_dagrun_info(
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
+    ) -> DagRunInfo | None:
+        """The interval after the last one; without catch-up, none before the latest that is over."""
+        start = last_automated_data_interval.end if last_automated_data_interval else None
+        if restriction.earliest is not None:
+            earliest = self._next(restriction.earliest - _INSTANT)
+            start = max(start, earliest) if start else earliest
+        if not restriction.catchup:
+            latest = self._last(self._last(datetime.now(UTC) - self._wait) - _INSTANT)
+            start = max(start, latest) if start else latest
+        if start is None:
+            return None
+        if self._last(start) != start:  # the calendars have changed since the last run
+            start = self._next(start)
+        if restriction.latest is not None and start > restriction.latest:
+            return None
+        end = self._next(start)
+        return DagRunInfo(run_after=end + self._wait, data_interval=DataInterval(start, end))
+
+    @property
+    def _wait(self) -> timedelta:
+        return timedelta(seconds=self.grace)
+
+    def _next(self, after: datetime) -> pendulum.DateTime:
+        return min(_instant(each.next_run(_utc(after), self._zone)) for each in self._parsed)
+
+    def _last(self, at: datetime) -> pendulum.DateTime:
+        return max(_instant(each.last_run(_utc(at), self._zone)) for each in self._parsed)
+
+
+def _utc(moment: datetime) -> datetime:
+    """A plain datetime: pendulum's own subtract and compare in ways of their own."""
+    return datetime.fromtimestamp(0, UTC) + (moment - datetime.fromtimestamp(0, UTC))
+
+
+def _instant(moment: datetime) -> pendulum.DateTime:
+    return pendulum.instance(moment.astimezone(UTC), tz="UTC")
