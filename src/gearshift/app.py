@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,8 +16,11 @@ from gearshift.definitions import (
     Commit,
     Delivery,
     Evolution,
+    FileFormat,
+    FileSource,
     Format,
     Graph,
+    HttpSource,
     Location,
     Pipeline,
     Retry,
@@ -71,6 +75,8 @@ class App:
         self._tables: dict[str, Table] = {}
         self._pipelines: dict[str, Pipeline] = {}
         self._sources: dict[str, Source] = {}
+        self._folders: dict[str, FileSource] = {}
+        self._ports: dict[str, HttpSource] = {}
         self._deliveries: dict[str, Delivery] = {}
         self._captures: dict[str, ChangeCapture] = {}
 
@@ -84,6 +90,8 @@ class App:
             tables=dict(self._tables),
             pipelines=dict(self._pipelines),
             sources=dict(self._sources),
+            folders=dict(self._folders),
+            ports=dict(self._ports),
             deliveries=dict(self._deliveries),
             captures=dict(self._captures),
         )
@@ -248,6 +256,107 @@ class App:
 
         return declare
 
+    def files(
+        self,
+        name: str,
+        *,
+        folder: str | Path,
+        to: Topic,
+        format: FileFormat,  # noqa: A002  (the word users know)
+        quiet: str = "2 seconds",
+    ) -> FileSource:
+        """Declare a folder: the rows of every file that is dropped there go to a topic, each file once.
+
+        A file is taken when it has not changed for `quiet` and nobody has it open for writing; names that begin
+        with a dot or end in .tmp or .part are not looked at. Then it is moved to FOLDER/taken, or, if it is not
+        what it should be, to FOLDER/refused with the reason beside it. A row that does not fit goes to the dead
+        letters of the topic.
+        """
+        where = _caller()
+        self._require_new_source(name, where)
+        if not isinstance(to, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _wrong(f"files {name} go to {to!r}", "to= takes what app.topic gave", where)
+        if format not in ("csv", "jsonl", "parquet"):
+            raise _wrong(f"files {name} have the format {format!r}", "use 'csv', 'jsonl' or 'parquet'", where)
+        if not str(folder):
+            raise _wrong(f"files {name} have no folder", "folder='orders-in'", where)
+        for other in self._folders.values():
+            if other.folder.absolute() == Path(folder).absolute() and other.format == format:
+                raise _wrong(
+                    f"files {name} are those of files {other.name}",
+                    f"a file is taken once; the other is at {other.defined_at}",
+                    where,
+                )
+        try:
+            settled = Freshness.parse(quiet).duration
+        except DefinitionError as error:
+            raise _wrong(f"files {name}: quiet: {error.what}", error.hint or "", where) from None
+        self._folders[name] = FileSource(
+            name=name,
+            folder=Path(folder),
+            topic=to,
+            format=format,
+            quiet=settled,
+            marks=f"{self.name}.{name}.files",
+            defined_at=where,
+        )
+        return self._folders[name]
+
+    def http(
+        self,
+        name: str = "http",
+        *,
+        topics: Iterable[Topic],
+        port: int,
+        host: str = "127.0.0.1",
+        token: str | None = None,
+    ) -> HttpSource:
+        """Declare a port that takes records by POST /topics/NAME: a JSON object, an array of them, or JSON lines.
+
+        `token` names the environment variable with the token that requests must carry, as in
+        ${env:INGEST_TOKEN}; without one only this machine may send.
+        """
+        where = _caller()
+        self._require_new_source(name, where)
+        found = {topic.name: topic for topic in topics if isinstance(topic, Topic)}  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not found:
+            raise _wrong(f"http {name} has no topics", "say topics=[readings]", where)
+        if not 0 <= port <= 65_535:
+            raise _wrong(
+                f"http {name} has port {port}", "use a number up to 65535; 0 takes a free one", where
+            )
+        for other in self._ports.values():
+            if other.port == port != 0:
+                raise _wrong(
+                    f"http {name} has the port of http {other.name}",
+                    f"choose another; that one is at {other.defined_at}",
+                    where,
+                )
+        variable = re.fullmatch(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", token) if token is not None else None
+        if token is not None and variable is None:
+            # The value itself is not shown: it may be the token.
+            raise _wrong(
+                f"the token of http {name} is no reference to one",
+                "name the environment variable that has it, as in ${env:INGEST_TOKEN}",
+                where,
+            )
+        if variable is None and host not in ("127.0.0.1", "::1", "localhost"):
+            raise _wrong(
+                f"http {name} would take records from anyone who reaches {host}",
+                "say token='${env:INGEST_TOKEN}', or leave out host",
+                where,
+            )
+        self._ports[name] = HttpSource(
+            name=name,
+            topics=found,
+            host=host,
+            port=port,
+            token_variable=variable[1] if variable is not None else None,
+            marks=f"{self.name}.{name}.requests",
+            defined_at=where,
+        )
+        return self._ports[name]
+
     def cdc(
         self,
         name: str,
@@ -386,6 +495,13 @@ class App:
             return handler
 
         return declare
+
+    def _require_new_source(self, name: str, where: Location) -> None:
+        _require_name(name, "source", where, limit=249 - len(f"{self.name}..requests"))
+        for declared in (self._sources, self._folders, self._ports):
+            if name in declared:
+                first = declared[name].defined_at
+                raise _wrong(f"source {name} is declared twice", f"the first is at {first}", where)
 
     def _require_own_group(self, group_id: str, who: str, where: Location) -> None:
         """A consumer group belongs to one reader: a second one would take records away from it."""

@@ -17,6 +17,7 @@ Commit = Literal["sync", "async"]
 Start = Literal["earliest", "latest", "error"]
 Evolution = Literal["evolve", "strict"]
 Envelope = Literal["debezium"]
+FileFormat = Literal["csv", "jsonl", "parquet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,36 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """A folder whose files go to a topic, row by row, each file once."""
+
+    name: str
+    folder: Path
+    topic: Topic
+    format: FileFormat
+    quiet: timedelta
+    """How long a file must not have changed before it counts as whole."""
+    marks: str
+    """The topic that keeps which files were taken, and the transactional id."""
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSource:
+    """A port that takes records for topics by POST /topics/NAME."""
+
+    name: str
+    topics: Mapping[str, Topic]
+    host: str
+    port: int
+    token_variable: str | None
+    """The environment variable with the token that every request must carry."""
+    marks: str
+    """The topic that keeps which requests were taken, and the transactional id."""
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeCapture:
     """A database whose committed changes go to topics, one a table, through Kafka Connect and Debezium."""
 
@@ -198,5 +229,7 @@ class Graph:
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    folders: Mapping[str, FileSource] = field(default_factory=dict[str, FileSource])
+    ports: Mapping[str, HttpSource] = field(default_factory=dict[str, HttpSource])
     deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])
     captures: Mapping[str, ChangeCapture] = field(default_factory=dict[str, ChangeCapture])
