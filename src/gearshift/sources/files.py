@@ -131,9 +131,10 @@ class Files:
                 self._round()
                 self.error, wait = None, _LOOKS_EVERY
             except FencedError as error:
-                self._tell(f"{error.what}; is the app run twice?")
+                # Of two that take turns each still knows what the other did; but it is not what anybody wants.
                 self._transactions = None
-                return
+                self._tell(f"{error.what}; is the app run twice?")
+                wait = _LONGEST_WAIT
             except (GearshiftError, OSError) as error:
                 # Whether the last transaction counts is what the marks say once it is opened anew.
                 self._transactions = None
@@ -148,7 +149,7 @@ class Files:
             self._transactions.close()
 
     def _tell(self, words: str) -> None:
-        if words != self.error:
+        if words != self.error and not self._closing.is_set():
             log.error("files %s: %s", self.source.name, words)
         self.error = words
 

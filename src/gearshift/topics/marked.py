@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gearshift.topics.admin import Admin
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What was noted under a name, and when; when it is None it was noted just now."""
+    """What was noted under a name, and when."""
 
     value: bytes
-    written: datetime | None = None
+    written: datetime
 
 
 class MarkedTransactions:
     """Transactions of one source, with its marks by name.
 
     Opening it ends what an earlier process of the same name left open, and only then reads the marks: so they say
-    exactly what readers of the records see. After an error nobody knows whether the last transaction counts: `drop`
-    it and open another.
+    exactly what readers of the records see. After an error nobody knows whether the last transaction counts: let go
+    of it and open another.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class MarkedTransactions:
             admin.await_stable([name])
         for record in read(connection, name):
             if record.key is not None and record.value is not None:
-                self.marks[record.key.decode("utf-8", "replace")] = Mark(record.value, record.timestamp)
+                written = record.timestamp or datetime.now(UTC)
+                self.marks[record.key.decode("utf-8", "replace")] = Mark(record.value, written)
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -64,7 +65,7 @@ class MarkedTransactions:
 
     def note(self, name: str, value: bytes) -> None:
         """Set a mark with the transaction."""
-        self._noted[name] = Mark(value)
+        self._noted[name] = Mark(value, datetime.now(UTC))
 
     def commit(self) -> None:
         """Make the records and the marks seen, all at once."""
