@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from gearshift.record import Destination
 
 Transform = TypeVar("Transform", bound=Callable[..., Any])
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Generator = TypeVar("Generator", bound=Callable[[], Iterator[Any]])
+Generator = TypeVar("Generator", bound=Callable[..., Iterator[Any]])
 
 _COMPATIBILITY = tuple(
     f"{way}{reach}" for way in ("BACKWARD", "FORWARD", "FULL") for reach in ("", "_TRANSITIVE")
@@ -235,23 +235,61 @@ class App:
 
         return declare
 
-    def source(self, to: Topic, *, rate: float = 1.0) -> Callable[[Generator], Generator]:
-        """Declare a simulated source: a generator of values that are sent at `rate` records a second."""
+    def source(
+        self,
+        to: Topic,
+        *,
+        rate: float = 1.0,
+        seed: int | None = None,
+        day: Sequence[float] | Callable[[float], float] = (),
+        out_of_order: float = 0.0,
+        late: str = "1 minute",
+        duplicates: float = 0.0,
+        time_factor: float = 1.0,
+    ) -> Callable[[Generator], Generator]:
+        """Declare a simulated source: a generator of values that are sent at `rate` records a second.
+
+        `day` is the shape of the day around that mean: 24 weights, or a function of the hour. With a `seed` the
+        generator may take a `random.Random`, the sequence is the same whenever it runs and goes on where it was,
+        and shares of it can come `out_of_order`, at most so `late`, and as `duplicates`.
+        """
 
         called_at = _caller()
 
         def declare(generate: Generator) -> Generator:
             where = _location_of(generate, called_at)
             name = generate.__name__
-            if name in self._sources:
-                raise _wrong(
-                    f"source {name} is declared twice",
-                    f"the first is at {self._sources[name].defined_at}",
-                    where,
-                )
-            if rate <= 0:
-                raise _wrong(f"source {name} has a rate of {rate}", "use a number above 0", where)
-            self._sources[name] = Source(name=name, generate=generate, topic=to, rate=rate, defined_at=where)
+            self._require_new_source(name, where)
+            if not isinstance(to, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _wrong(f"source {name} sends to {to!r}", "give it what app.topic gave", where)
+            for what, number in (("rate", rate), ("time_factor", time_factor)):
+                if not 0 < number < float("inf"):
+                    raise _wrong(f"source {name} has a {what} of {number}", "use a number above 0", where)
+            for what, share in (("out_of_order", out_of_order), ("duplicates", duplicates)):
+                if not 0 <= share <= 1:
+                    raise _wrong(f"source {name} has {what}={share}", "use a share such as 0.05", where)
+                if share and seed is None:
+                    raise _wrong(f"source {name} has {what} but no seed", "say seed=7", where)
+            _check_generator(name, generate, seed, where)
+            try:
+                longest = Freshness.parse(late).duration
+            except DefinitionError as error:
+                raise _wrong(f"source {name}: late: {error.what}", error.hint or "", where) from None
+            self._sources[name] = Source(
+                name=name,
+                generate=generate,
+                topic=to,
+                rate=rate,
+                seed=seed,
+                day=_day(name, day, where),
+                out_of_order=out_of_order,
+                late=longest,
+                duplicates=duplicates,
+                time_factor=time_factor,
+                timezone=self.timezone,
+                marks=f"{self.name}.{name}.sequence",
+                defined_at=where,
+            )
             return generate
 
         return declare
@@ -318,7 +356,13 @@ class App:
         """
         where = _caller()
         self._require_new_source(name, where)
-        found = {topic.name: topic for topic in topics if isinstance(topic, Topic)}  # pyright: ignore[reportUnnecessaryIsInstance]
+        found: dict[str, Topic] = {}
+        for topic in topics:
+            if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _wrong(
+                    f"http {name} has {topic!r} among its topics", "give it what app.topic gave", where
+                )
+            found[topic.name] = topic
         if not found:
             raise _wrong(f"http {name} has no topics", "say topics=[readings]", where)
         if not 0 <= port <= 65_535:
@@ -648,6 +692,29 @@ def _check_numbers(
         )
     if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
         raise _wrong(f"delivery {name} has scale={scale}", "use two numbers, such as (1, 4)", where)
+
+
+def _check_generator(name: str, generate: Callable[..., Any], seed: int | None, where: Location) -> None:
+    required = [
+        each for each in inspect.signature(generate).parameters.values() if each.default is each.empty
+    ]
+    if len(required) > (0 if seed is None else 1):
+        raise _wrong(
+            f"source {name} takes {', '.join(each.name for each in required)}",
+            "with seed=7 it gets a random.Random; without one it takes nothing",
+            where,
+        )
+
+
+def _day(name: str, day: Sequence[float] | Callable[[float], float], where: Location) -> tuple[float, ...]:
+    weights = tuple(day(minute / 60) for minute in range(1440)) if callable(day) else tuple(day)
+    if weights and not callable(day) and len(weights) != 24:
+        raise _wrong(
+            f"the day of source {name} has {len(weights)} weights", "one for each of 24 hours", where
+        )
+    if weights and not (all(0 <= weight < float("inf") for weight in weights) and sum(weights)):
+        raise _wrong(f"the day of source {name} has a weight below 0, or none above", "use numbers", where)
+    return weights
 
 
 def _retry(name: str, retry: str | Retry, where: Location) -> Retry:

@@ -126,12 +126,25 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A generator of values that go to a topic at a steady rate."""
+    """A generator of values that go to a topic at a rate."""
 
     name: str
-    generate: Callable[[], Iterator[Any]]
+    generate: Callable[..., Iterator[Any]]
     topic: Topic
     rate: float
+    """Records a second, on average over the day."""
+    seed: int | None = None
+    """With one, it is the same sequence of records whenever it runs, and goes on where it was."""
+    day: tuple[float, ...] = ()
+    """The weight of each part of the day; none for a steady rate."""
+    out_of_order: float = 0.0
+    late: timedelta = timedelta(minutes=1)
+    duplicates: float = 0.0
+    time_factor: float = 1.0
+    """How many seconds of the simulated day a second lasts."""
+    timezone: str = "UTC"
+    marks: str = ""
+    """The topic that keeps how far the sequence of a seed has come, and the transactional id."""
     defined_at: Location
 
 

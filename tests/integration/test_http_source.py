@@ -243,9 +243,7 @@ def test_senders_wait_while_a_reader_is_too_far_behind(connection: Connection, u
     offsets.commit({(topic.name, 0): 0})
     source = app.http(topics=[topic], port=0)
     with serving(source, connection) as (_, client):
-        _, answer, headers = eventually(
-            lambda: (found := client.post(FINE))[0] == 429 and found, within=60
-        )
+        _, answer, headers = eventually(lambda: (found := client.post(FINE))[0] == 429 and found, within=60)
         assert answer["error"].startswith(f"group {unique}-slow is ")
         assert headers["Retry-After"] == "1"
         with Admin(connection) as admin:
