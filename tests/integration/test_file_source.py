@@ -21,6 +21,7 @@ from gearshift.definitions import FileSource
 from gearshift.sources import files
 from gearshift.sources.files import Files
 from gearshift.topics import Admin, ConsumedRecord, read
+from gearshift.topics.settling import replay
 from tests.flow import values
 from tests.support import eventually
 
@@ -127,6 +128,10 @@ def test_rows_that_fit_go_to_the_topic_and_the_others_to_its_dead_letters(
     assert reasons[7] == "field ordered_at: is an instant without a zone"
     assert not list(orders.folder.glob("*.csv"))
     assert (orders.folder / "taken" / "monday.csv").exists()
+    # Nobody could read the rows as records: they do not go back to the topic.
+    left = replay(connection, orders.topic.name)
+    assert (left.letters, left.rows) == (0, len(bad))
+    assert ids(connection, orders) == [1, 2]
 
 
 def test_a_file_is_taken_once_however_often_it_comes_and_other_content_is_another_file(

@@ -316,7 +316,7 @@ class Files:
         """Kafka Connect's headers of a dead letter, and the file and line in ours."""
         said = {
             f"{CONNECT}topic": self.source.topic.name,
-            f"{CONNECT}connector.name": self.source.marks,
+            f"{CONNECT}connector.name": self.source.marks.removesuffix(".files"),
             f"{CONNECT}task.id": "0",
             f"{CONNECT}stage": "VALUE_CONVERTER",
             f"{CONNECT}class.name": f"gearshift.sources.Files {self.source.format}",
