@@ -194,6 +194,8 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, http: Http) -> None:
         self._http = http
         self._open: set[Any] = set()
+        if ":" in http.source.host:
+            self.address_family = socket.AF_INET6
         super().__init__((http.source.host, http.source.port), _handler(http))
 
     def process_request(self, request: Any, client_address: Any) -> None:
