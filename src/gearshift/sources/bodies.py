@@ -37,6 +37,12 @@ class Refusal(Exception):  # noqa: N818  (an answer to a client, not an error of
         said = {"error": self.words, "hint": self.hint, "field": self.field, "index": self.index}
         return {name: value for name, value in said.items() if value is not None}
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What else the answer says."""
+        said = {401: {"WWW-Authenticate": "Bearer"}, 405: {"Allow": "POST"}}.get(self.status, {})
+        return said if self.retry_after is None else {**said, "Retry-After": str(self.retry_after)}
+
 
 class Body:
     """Reads bodies for one topic."""

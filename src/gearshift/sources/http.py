@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
 import json
 import logging
 import os
@@ -18,8 +17,9 @@ from urllib.parse import unquote, urlsplit
 
 from gearshift.errors import GearshiftError, PortInUseError, SettingsError
 from gearshift.schemas import Registry
-from gearshift.sources.bodies import JSON, LINES, Body, Refusal
+from gearshift.sources.bodies import JSON, Body, Refusal
 from gearshift.sources.encoded import Encoded
+from gearshift.sources.headers import idempotency_key, is_lines, length_of, let_in
 from gearshift.sources.requests import Request, Requests, Written
 from gearshift.topics import Pressure
 
@@ -29,14 +29,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGEST_BODY = 8 << 20
 _MOST_CONNECTIONS = 64  # each is a thread, and may hold a body
-_LONGEST_KEY = 255
 _IDLE_AFTER = 30.0  # seconds; sockets want a number
 _DRAINED_WITHIN = timedelta(seconds=30)
 _SWALLOWED = 256 << 20
 _SWALLOWED_WITHIN = 2.0
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Http:
@@ -235,6 +232,8 @@ def _handler(http: Http) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
         timeout = _IDLE_AFTER
         server_version, sys_version = "gearshift", ""
+        wbufsize = -1  # an answer in one packet
+        disable_nagle_algorithm = True
         _unread = False
         """Whether the request is answered before its body was read."""
 
@@ -243,16 +242,23 @@ def _handler(http: Http) -> type[BaseHTTPRequestHandler]:
             try:
                 http.begin()
             except Refusal as refusal:
+                self._unread = True
                 self._answer(refusal)
                 return
             try:
                 status = self._answer(self._written())
             except Refusal as refusal:
                 status = self._answer(refusal)
+            except OSError:
+                raise  # the client went away
+            except Exception:
+                log.exception("http %s raised", http.source.name)
+                status = self._answer(Refusal(500, "this is our fault", hint="see the log of the app"))
             finally:
                 http.done(status)
 
         def do_GET(self) -> None:
+            self._unread = self.headers.get("Content-Length", "0") != "0"
             try:
                 http.topic(self.path)
                 raise Refusal(405, "records are sent with POST", hint="curl --json '{…}' …")
@@ -265,86 +271,42 @@ def _handler(http: Http) -> type[BaseHTTPRequestHandler]:
         def handle_expect_100(self) -> bool:
             """A client that asks first is told before it sends."""
             try:
-                self._length()
+                length_of(self.headers)
             except Refusal as refusal:
+                self._unread = True
                 self._answer(refusal)
                 return False
             return super().handle_expect_100()
 
         def _written(self) -> Written:
-            length = self._length()
-            body = self.rfile.read(
-                length
-            )  # before any refusal: what is not read would be taken for the next request
+            self._unread = True
+            length = length_of(self.headers)
+            # Before any other refusal: what is not read would be taken for the next request.
+            body = self.rfile.read(length)
+            self._unread = False
             if len(body) < length:
                 self.close_connection = True
                 raise Refusal(400, "the body is shorter than its Content-Length")
-            self._let_in()
+            let_in(self.headers, http.token)
             topic = http.topic(self.path)
-            kind = self._kind()
-            key = self.headers.get("Idempotency-Key")
-            if key is not None and not 0 < len(key) <= _LONGEST_KEY:
-                raise Refusal(400, f"the Idempotency-Key has {len(key)} characters", hint="use a UUID")
+            lines, key = is_lines(self.headers), idempotency_key(self.headers)
             http.refuse_under_pressure(topic)
-            return http.take(topic, body, lines=kind in LINES, key=key)
-
-        def _length(self) -> int:
-            self._unread = True
-            if self.headers.get("Transfer-Encoding") is not None:
-                raise Refusal(411, "the request has no Content-Length", hint="send the body in one piece")
-            text = self.headers.get("Content-Length") or ""
-            if not (text.isascii() and text.isdecimal()):
-                raise Refusal(411, "the request has no Content-Length")
-            if len(text) > 12 or int(text) > LARGEST_BODY:
-                raise Refusal(
-                    413, f"the body has more than {LARGEST_BODY >> 20} MB", hint="send the records in several"
-                )
-            self._unread = False
-            return int(text)
-
-        def _let_in(self) -> None:
-            if http.token is not None:
-                given = (self.headers.get("Authorization") or "").encode("utf-8", "replace")
-                if not hmac.compare_digest(given, f"Bearer {http.token}".encode()):
-                    raise Refusal(401, "the token is missing or wrong", hint="Authorization: Bearer …")
-            # A page in a browser that resolves its own name to this machine shows it in the Host.
-            elif (self.headers.get("Host") or "").rsplit(":", 1)[0] not in _LOOPBACK:
-                raise Refusal(403, "only this machine may send", hint="give the source a token")
-
-        def _kind(self) -> str:
-            kind = self.headers.get_content_type()
-            charset = self.headers.get_content_charset() or "utf-8"
-            encoding = self.headers.get("Content-Encoding") or "identity"
-            if self.headers.get("Content-Type") is None or kind not in (JSON, *LINES):
-                raise Refusal(415, f"the body is {kind}", hint=f"send {JSON} or {LINES[0]}")
-            if charset not in ("utf-8", "us-ascii") or encoding != "identity":
-                raise Refusal(415, "the body is encoded", hint="send plain UTF-8")
-            return kind
+            return http.take(topic, body, lines=lines, key=key)
 
         def _answer(self, said: Written | Refusal) -> int:
-            if isinstance(said, Written):
-                status = 200
-                body: dict[str, Any] = {"written": said.records}
-                if said.repeated:
-                    body["repeated"] = True
-            else:
-                status, body = said.status, said.as_json()
-            text = json.dumps(body).encode() + b"\n"
+            status = said.status if isinstance(said, Refusal) else 200
+            text = json.dumps(said.as_json()).encode() + b"\n"
             self.send_response(status)
             self.send_header("Content-Type", JSON)
             self.send_header("Content-Length", str(len(text)))
-            if isinstance(said, Refusal):
-                if said.retry_after is not None:
-                    self.send_header("Retry-After", str(said.retry_after))
-                if status == 401:
-                    self.send_header("WWW-Authenticate", "Bearer")
-                if status == 405:
-                    self.send_header("Allow", "POST")
-                if self._unread:
-                    self.send_header("Connection", "close")
-                    self.close_connection = True
+            for name, value in said.headers.items() if isinstance(said, Refusal) else ():
+                self.send_header(name, value)
+            if self._unread:
+                self.send_header("Connection", "close")
+                self.close_connection = True
             self.end_headers()
             self.wfile.write(text)
+            self.wfile.flush()
             if self._unread:
                 self._swallow()
             return status

@@ -33,6 +33,10 @@ class Written:
     records: int
     repeated: bool = False
 
+    def as_json(self) -> dict[str, int]:
+        """The answer's body."""
+        return {"written": self.records, **({"repeated": True} if self.repeated else {})}
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
