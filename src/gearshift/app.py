@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -19,8 +20,11 @@ from gearshift.definitions import (
     Commit,
     Delivery,
     Evolution,
+    FileFormat,
+    FileSource,
     Format,
     Graph,
+    HttpSource,
     Location,
     Pipeline,
     Retry,
@@ -36,7 +40,7 @@ from gearshift.record import Destination
 
 Transform = TypeVar("Transform", bound=Callable[..., Any])
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Generator = TypeVar("Generator", bound=Callable[[], Iterator[Any]])
+Generator = TypeVar("Generator", bound=Callable[..., Iterator[Any]])
 
 _COMPATIBILITY = tuple(
     f"{way}{reach}" for way in ("BACKWARD", "FORWARD", "FULL") for reach in ("", "_TRANSITIVE")
@@ -76,6 +80,8 @@ class App:
         self._tables: dict[str, Table] = {}
         self._pipelines: dict[str, Pipeline] = {}
         self._sources: dict[str, Source] = {}
+        self._folders: dict[str, FileSource] = {}
+        self._ports: dict[str, HttpSource] = {}
         self._deliveries: dict[str, Delivery] = {}
         self._captures: dict[str, ChangeCapture] = {}
 
@@ -89,6 +95,8 @@ class App:
             tables=dict(self._tables),
             pipelines=dict(self._pipelines),
             sources=dict(self._sources),
+            folders=dict(self._folders),
+            ports=dict(self._ports),
             deliveries=dict(self._deliveries),
             captures=dict(self._captures),
         )
@@ -268,26 +276,171 @@ class App:
 
         return declare
 
-    def source(self, to: Topic, *, rate: float = 1.0) -> Callable[[Generator], Generator]:
-        """Declare a simulated source: a generator of values that are sent at `rate` records a second."""
+    def source(
+        self,
+        to: Topic,
+        *,
+        rate: float = 1.0,
+        seed: int | None = None,
+        day: Sequence[float] | Callable[[float], float] = (),
+        out_of_order: float = 0.0,
+        late: str = "1 minute",
+        duplicates: float = 0.0,
+        time_factor: float = 1.0,
+    ) -> Callable[[Generator], Generator]:
+        """Declare a simulated source: a generator of values that are sent at `rate` records a second.
+
+        `day` is the shape of the day around that mean: 24 weights, or a function of the hour. With a `seed` the
+        generator may take a `random.Random`, the sequence is the same whenever it runs and goes on where it was,
+        and shares of it can come `out_of_order`, at most so `late`, and as `duplicates`.
+        """
 
         called_at = _caller()
 
         def declare(generate: Generator) -> Generator:
             where = _location_of(generate, called_at)
             name = generate.__name__
-            if name in self._sources:
-                raise _wrong(
-                    f"source {name} is declared twice",
-                    f"the first is at {self._sources[name].defined_at}",
-                    where,
-                )
-            if rate <= 0:
-                raise _wrong(f"source {name} has a rate of {rate}", "use a number above 0", where)
-            self._sources[name] = Source(name=name, generate=generate, topic=to, rate=rate, defined_at=where)
+            self._require_new_source(name, where)
+            if not isinstance(to, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _wrong(f"source {name} sends to {to!r}", "give it what app.topic gave", where)
+            for what, number in (("rate", rate), ("time_factor", time_factor)):
+                if not 0 < number < float("inf"):
+                    raise _wrong(f"source {name} has a {what} of {number}", "use a number above 0", where)
+            for what, share in (("out_of_order", out_of_order), ("duplicates", duplicates)):
+                if not 0 <= share <= 1:
+                    raise _wrong(f"source {name} has {what}={share}", "use a share such as 0.05", where)
+                if share and seed is None:
+                    raise _wrong(f"source {name} has {what} but no seed", "say seed=7", where)
+            _check_generator(name, generate, seed, where)
+            try:
+                longest = Freshness.parse(late).duration
+            except DefinitionError as error:
+                raise _wrong(f"source {name}: late: {error.what}", error.hint or "", where) from None
+            self._sources[name] = Source(
+                name=name,
+                generate=generate,
+                topic=to,
+                rate=rate,
+                seed=seed,
+                day=_day(name, day, where),
+                out_of_order=out_of_order,
+                late=longest,
+                duplicates=duplicates,
+                time_factor=time_factor,
+                timezone=self.timezone,
+                marks=f"{self.name}.{name}.sequence",
+                defined_at=where,
+            )
             return generate
 
         return declare
+
+    def files(
+        self,
+        name: str,
+        *,
+        folder: str | Path,
+        to: Topic,
+        format: FileFormat,  # noqa: A002  (the word users know)
+        quiet: str = "2 seconds",
+    ) -> FileSource:
+        """Declare a folder: the rows of every file that is dropped there go to a topic, each file once.
+
+        A file is taken when it has not changed for `quiet` and nobody has it open for writing; names that begin
+        with a dot or end in .tmp or .part are not looked at. Then it is moved to FOLDER/taken, or, if it is not
+        what it should be, to FOLDER/refused with the reason beside it. A row that does not fit goes to the dead
+        letters of the topic.
+        """
+        where = _caller()
+        self._require_new_source(name, where)
+        if not isinstance(to, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _wrong(f"files {name} go to {to!r}", "to= takes what app.topic gave", where)
+        if format not in ("csv", "jsonl", "parquet"):
+            raise _wrong(f"files {name} have the format {format!r}", "use 'csv', 'jsonl' or 'parquet'", where)
+        if not str(folder):
+            raise _wrong(f"files {name} have no folder", "folder='orders-in'", where)
+        for other in self._folders.values():
+            if other.folder.absolute() == Path(folder).absolute() and other.format == format:
+                raise _wrong(
+                    f"files {name} are those of files {other.name}",
+                    f"a file is taken once; the other is at {other.defined_at}",
+                    where,
+                )
+        try:
+            settled = Freshness.parse(quiet).duration
+        except DefinitionError as error:
+            raise _wrong(f"files {name}: quiet: {error.what}", error.hint or "", where) from None
+        self._folders[name] = FileSource(
+            name=name,
+            folder=Path(folder),
+            topic=to,
+            format=format,
+            quiet=settled,
+            marks=f"{self.name}.{name}.files",
+            defined_at=where,
+        )
+        return self._folders[name]
+
+    def http(
+        self,
+        name: str = "http",
+        *,
+        topics: Iterable[Topic],
+        port: int,
+        host: str = "127.0.0.1",
+        token: str | None = None,
+    ) -> HttpSource:
+        """Declare a port that takes records by POST /topics/NAME: a JSON object, an array of them, or JSON lines.
+
+        `token` names the environment variable with the token that requests must carry, as in
+        ${env:INGEST_TOKEN}; without one only this machine may send.
+        """
+        where = _caller()
+        self._require_new_source(name, where)
+        found: dict[str, Topic] = {}
+        for topic in topics:
+            if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _wrong(
+                    f"http {name} has {topic!r} among its topics", "give it what app.topic gave", where
+                )
+            found[topic.name] = topic
+        if not found:
+            raise _wrong(f"http {name} has no topics", "say topics=[readings]", where)
+        if not 0 <= port <= 65_535:
+            raise _wrong(
+                f"http {name} has port {port}", "use a number up to 65535; 0 takes a free one", where
+            )
+        for other in self._ports.values():
+            if other.port == port != 0:
+                raise _wrong(
+                    f"http {name} has the port of http {other.name}",
+                    f"choose another; that one is at {other.defined_at}",
+                    where,
+                )
+        variable = re.fullmatch(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", token) if token is not None else None
+        if token is not None and variable is None:
+            # The value itself is not shown: it may be the token.
+            raise _wrong(
+                f"the token of http {name} is no reference to one",
+                "name the environment variable that has it, as in ${env:INGEST_TOKEN}",
+                where,
+            )
+        if variable is None and host not in ("127.0.0.1", "::1", "localhost"):
+            raise _wrong(
+                f"http {name} would take records from anyone who reaches {host}",
+                "say token='${env:INGEST_TOKEN}', or leave out host",
+                where,
+            )
+        self._ports[name] = HttpSource(
+            name=name,
+            topics=found,
+            host=host,
+            port=port,
+            token_variable=variable[1] if variable is not None else None,
+            marks=f"{self.name}.{name}.requests",
+            defined_at=where,
+        )
+        return self._ports[name]
 
     def cdc(
         self,
@@ -436,6 +589,13 @@ class App:
             return handler
 
         return declare
+
+    def _require_new_source(self, name: str, where: Location) -> None:
+        _require_name(name, "source", where, limit=249 - len(f"{self.name}..requests"))
+        for declared in (self._sources, self._folders, self._ports):
+            if name in declared:
+                first = declared[name].defined_at
+                raise _wrong(f"source {name} is declared twice", f"the first is at {first}", where)
 
     def _require_own_group(self, group_id: str, who: str, where: Location) -> None:
         """A consumer group belongs to one reader: a second one would take records away from it."""
@@ -614,6 +774,29 @@ def _check_numbers(
         )
     if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
         raise _wrong(f"delivery {name} has scale={scale}", "use two numbers, such as (1, 4)", where)
+
+
+def _check_generator(name: str, generate: Callable[..., Any], seed: int | None, where: Location) -> None:
+    required = [
+        each for each in inspect.signature(generate).parameters.values() if each.default is each.empty
+    ]
+    if len(required) > (0 if seed is None else 1):
+        raise _wrong(
+            f"source {name} takes {', '.join(each.name for each in required)}",
+            "with seed=7 it gets a random.Random; without one it takes nothing",
+            where,
+        )
+
+
+def _day(name: str, day: Sequence[float] | Callable[[float], float], where: Location) -> tuple[float, ...]:
+    weights = tuple(day(minute / 60) for minute in range(1440)) if callable(day) else tuple(day)
+    if weights and not callable(day) and len(weights) != 24:
+        raise _wrong(
+            f"the day of source {name} has {len(weights)} weights", "one for each of 24 hours", where
+        )
+    if weights and not (all(0 <= weight < float("inf") for weight in weights) and sum(weights)):
+        raise _wrong(f"the day of source {name} has a weight below 0, or none above", "use numbers", where)
+    return weights
 
 
 def _retry(name: str, retry: str | Retry, where: Location) -> Retry:

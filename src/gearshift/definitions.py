@@ -19,6 +19,7 @@ Commit = Literal["sync", "async"]
 Start = Literal["earliest", "latest", "error"]
 Evolution = Literal["evolve", "strict"]
 Envelope = Literal["debezium"]
+FileFormat = Literal["csv", "jsonl", "parquet"]
 AsOf = Literal["latest"]
 
 DELETED = "_deleted"
@@ -160,12 +161,55 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A generator of values that go to a topic at a steady rate."""
+    """A generator of values that go to a topic at a rate."""
 
     name: str
-    generate: Callable[[], Iterator[Any]]
+    generate: Callable[..., Iterator[Any]]
     topic: Topic
     rate: float
+    """Records a second, on average over the day."""
+    seed: int | None = None
+    """With one, it is the same sequence of records whenever it runs, and goes on where it was."""
+    day: tuple[float, ...] = ()
+    """The weight of each part of the day; none for a steady rate."""
+    out_of_order: float = 0.0
+    late: timedelta = timedelta(minutes=1)
+    duplicates: float = 0.0
+    time_factor: float = 1.0
+    """How many seconds of the simulated day a second lasts."""
+    timezone: str = "UTC"
+    marks: str = ""
+    """The topic that keeps how far the sequence of a seed has come, and the transactional id."""
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """A folder whose files go to a topic, row by row, each file once."""
+
+    name: str
+    folder: Path
+    topic: Topic
+    format: FileFormat
+    quiet: timedelta
+    """How long a file must not have changed before it counts as whole."""
+    marks: str
+    """The topic that keeps which files were taken, and the transactional id."""
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSource:
+    """A port that takes records for topics by POST /topics/NAME."""
+
+    name: str
+    topics: Mapping[str, Topic]
+    host: str
+    port: int
+    token_variable: str | None
+    """The environment variable with the token that every request must carry."""
+    marks: str
+    """The topic that keeps which requests were taken, and the transactional id."""
     defined_at: Location
 
 
@@ -233,5 +277,7 @@ class Graph:
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
+    folders: Mapping[str, FileSource] = field(default_factory=dict[str, FileSource])
+    ports: Mapping[str, HttpSource] = field(default_factory=dict[str, HttpSource])
     deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])
     captures: Mapping[str, ChangeCapture] = field(default_factory=dict[str, ChangeCapture])

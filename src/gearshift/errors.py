@@ -28,6 +28,8 @@ GearshiftError
 │   ├── WrongPasswordError     the source database does not let the connector in
 │   ├── SlotInUseError         somebody else reads the replication slot
 │   └── SourceTableMissingError  the source database has no such table
+├── SourceError                a source cannot go on
+│   └── WrongFileError         a file is not what its source takes
 ├── TransformError             a user's function raised
 ├── DeliveryError              a delivery cannot go on
 │   ├── RetriableError         a destination may take it later      (retriable)
@@ -214,6 +216,14 @@ class SlotInUseError(ConnectError):
 
 class SourceTableMissingError(ConnectError):
     """The source database has no table that the connector is to capture."""
+
+
+class SourceError(GearshiftError):
+    """A source cannot go on."""
+
+
+class WrongFileError(SourceError):
+    """A file is not what its source takes: nothing of it is sent."""
 
 
 class TransformError(GearshiftError):

@@ -12,6 +12,7 @@ from typing import Any
 
 import gearshift as gs
 from gearshift.settings import load
+from gearshift.sources.simulator import sequence
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -67,6 +68,19 @@ def test_the_delivery_of_the_readme_is_one(tmp_path: Path) -> None:
     record = gs.Record(told["Reading"]("12345678", 2.5, datetime.now(UTC)), None, "load-alerts", 0, 0, None)
     assert told["text_owner"](record) == gs.destinations.SmsMessage("+31612345678", "load is 2.5 kW")
     assert told["app"].graph.deliveries["text_owner"].once_by == ("meter_id", "read_at")
+
+
+def test_the_sources_of_the_readme_are_sources() -> None:
+    told: dict[str, Any] = {}
+    for word in ("gs.App(", "app.files("):
+        exec(next(text for text in blocks("python") if word in text), told)
+    graph = told["app"].graph
+    assert (list(graph.folders), list(graph.ports), list(graph.sources)) == (
+        ["readings-in"],
+        ["http"],
+        ["meters"],
+    )
+    assert next(sequence(graph.sources["meters"])).meter_id.startswith("meter-")
 
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:

@@ -50,7 +50,11 @@ class RunnerProcess:
             self._process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env={**environment, "PYTHONPATH": str(_ROOT), "JAVA_TOOL_OPTIONS": _START_FAST},
+                env={
+                    **environment,
+                    "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'src'}",
+                    "JAVA_TOOL_OPTIONS": _START_FAST,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,

@@ -100,7 +100,9 @@ def show(
 
     console = wide_console()
     for letter in newest:
-        origin = "?" if letter.origin is None else f"{letter.origin[0]}/{letter.origin[1]}"
+        origin = plain(letter.row or "?")
+        if letter.origin is not None:
+            origin = f"{letter.origin[0]}/{letter.origin[1]}"
         console.print(
             f"[bold]{plain(letters.source)} {origin}[/]  {_moment(letter.written)}  {plain(letter.failed_in)}  "
             f"{plain(letter.stage)}  {plain(letter.exception)}",
@@ -148,7 +150,7 @@ def _tell(done: Settled, how: str, output: Output, dry_run: bool) -> None:
     if output is Output.JSON:
         data: dict[str, Any] = {"topic": done.topic, "letters": done.letters, "done": not dry_run}
         if how == "replayed":
-            data |= {"to_topic": done.to_topic, "to_deliveries": done.to_deliveries}
+            data |= {"to_topic": done.to_topic, "to_deliveries": done.to_deliveries, "rows": done.rows}
         print_json(data)
         return
     from gearshift.cli.listing import plain, wide_console
@@ -160,6 +162,11 @@ def _tell(done: Settled, how: str, output: Output, dry_run: bool) -> None:
         console.print(f"  {done.to_topic:,} to topic {plain(done.topic)}", soft_wrap=True)
     for group_id, count in done.to_deliveries.items():
         console.print(f"  {count:,} to group {plain(group_id)}", soft_wrap=True)
+    if done.rows:
+        console.print(
+            f"  {done.rows:,} rows of files stay: mend them, drop them as a new file, then discard these letters",
+            soft_wrap=True,
+        )
 
 
 def _connection() -> Connection:
@@ -199,6 +206,7 @@ def _letter_as_data(letter: Letter) -> dict[str, Any]:
     return {
         "partition": None if letter.origin is None else letter.origin[0],
         "offset": None if letter.origin is None else letter.origin[1],
+        "row": letter.row,
         "failed_in": letter.failed_in,
         "delivery": letter.delivery,
         "group_id": letter.group_id,

@@ -66,11 +66,17 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         if entry["advice"]
     ]
     parts += [
-        f"source {source['name']} → {source['topic']}: {source['sent']:,} sent"
+        f"source {source['name']} → {source['topic']}: {source['sent']:,} sent{_besides(source)}"
         + (f", [red]{escape(source['error'])}[/]" if source["error"] else "")
         for source in runner["sources"]
     ]
     return Group(*parts)
+
+
+def _besides(source: dict[str, Any]) -> str:
+    """What else there is to say of a source: of files and requests, how many were taken and refused."""
+    said = (("failed", "set aside"), ("files", "files"), ("requests", "requests"), ("refused", "refused"))
+    return "".join(f", {source[name]:,} {words}" for name, words in said if source.get(name))
 
 
 def _deliveries_table(deliveries: list[dict[str, Any]]) -> Table:

@@ -60,6 +60,10 @@ def kafka_options(connection: Connection) -> dict[str, str]:
     }
 
 
+# What a transaction took back was never there: Spark reads it all the same unless it is told not to.
+_COMMITTED = ("kafka.isolation.level", "read_committed")
+
+
 def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> DataFrame:
     """The topic as an endless frame of raw records."""
     return (
@@ -67,6 +71,7 @@ def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> Da
         .options(**kafka_options(connection))
         .option("subscribe", topic.name)
         .option("startingOffsets", "earliest")
+        .option(*_COMMITTED)
         .option("kafka.fetch.max.wait.ms", "20")
         .load()
     )
@@ -88,6 +93,7 @@ def read_range(
         .option("startingOffsets", json.dumps(bounds[0]))
         .option("endingOffsets", json.dumps(bounds[1]))
         .option("includeHeaders", "true")
+        .option(*_COMMITTED)
         .load()
     )
 

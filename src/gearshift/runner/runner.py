@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gearshift import stack as local
 from gearshift.app import App
+from gearshift.connection import Connection
 from gearshift.definitions import Graph, Topic
 from gearshift.errors import DefinitionError, GearshiftError, RunnerError
 from gearshift.freshness import Gear
@@ -36,7 +37,7 @@ from gearshift.runner.note import Note
 from gearshift.runner.rates import Rates
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
-from gearshift.sources import Simulator
+from gearshift.sources import Files, Http, Simulator
 from gearshift.sources.cdc import Capture
 from gearshift.stack.artifacts import jars
 from gearshift.stack.processes import Pid
@@ -65,7 +66,7 @@ class Runner:
         self.graph = app.graph
         self.settings = settings.model_copy(update={"services": _services(app.graph, settings)})
         self.drivers: dict[str, Driver] = {}
-        self.simulators: dict[str, Simulator] = {}
+        self.sources: dict[str, Simulator | Files | Http] = {}
         self.crews: dict[str, Crew] = {}
         self.captures: dict[str, Capture] = {}
         self._file = file
@@ -116,17 +117,7 @@ class Runner:
             "pipelines": [self._pipeline_status(driver) for driver in self.drivers.values()],
             "deliveries": [crew.status() for crew in self.crews.values()],
             "captures": [capturing.describe(capture) for capture in self.captures.values()],
-            "sources": [
-                {
-                    "name": simulator.source.name,
-                    "topic": simulator.source.topic.name,
-                    "sent": simulator.sent,
-                    "failed": simulator.failed,
-                    "running": simulator.running,
-                    "error": simulator.error,
-                }
-                for simulator in self.simulators.values()
-            ],
+            "sources": [source.status() for source in self.sources.values()],
         }
 
     def _at_exit(self, close: Callable[[], None]) -> None:
@@ -192,14 +183,21 @@ class Runner:
         self.crews = start_crews(
             self.graph, connection, self.settings, file=self._file, said=self._said, at_exit=self._at_exit
         )
-        if self.graph.sources:
+        if self.graph.sources or self.graph.folders or self.graph.ports:
             self._await_readers()
-        for source in self.graph.sources.values():
-            simulator = self.simulators[source.name] = Simulator(source, connection)
-            self._at_exit(simulator.close)
-            simulator.open()
+        self._open_sources(connection)
         self._exit.callback(self._rates.close)
         self._rates.open(self._measure)
+
+    def _open_sources(self, connection: Connection) -> None:
+        self.sources = {
+            **{name: Simulator(source, connection) for name, source in self.graph.sources.items()},
+            **{name: Files(source, connection) for name, source in self.graph.folders.items()},
+            **{name: Http(source, connection) for name, source in self.graph.ports.items()},
+        }
+        for source in self.sources.values():
+            self._at_exit(source.close)
+            source.open()
 
     def _await_readers(self) -> None:
         """Let pipelines and deliveries take their places before simulated records come: none is then old at once."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -20,6 +22,8 @@ class Decoding:
 
     scalars: Mapping[Scalar, Convert]
     decimal: Callable[[DecimalOf], Convert]
+    closed: bool = False
+    """Whether a field that the type does not have is a misfit; otherwise it is passed over, as a newer version's."""
 
 
 def decoder(shape: Shape, decoding: Decoding) -> Convert:
@@ -43,6 +47,7 @@ def decoder(shape: Shape, decoding: Decoding) -> Convert:
 def _record(shape: RecordOf, decoding: Decoding) -> Convert:
     fields = [(field.name, decoder(field.shape, decoding), field.has_default) for field in shape.fields]
     value_type = shape.type
+    closed = decoding.closed
 
     def to_value(datum: Any) -> Any:
         if not isinstance(datum, dict):
@@ -56,6 +61,8 @@ def _record(shape: RecordOf, decoding: Decoding) -> Convert:
                     raise misfit.inside(name) from None
             elif not has_default:
                 raise Misfit("is missing", (name,))
+        if closed and len(found) < len(datum):  # pyright: ignore[reportUnknownArgumentType]
+            raise _unknown(shape, datum)  # pyright: ignore[reportUnknownArgumentType]
         try:
             return value_type(**found)
         except Exception as error:
@@ -67,6 +74,19 @@ def _record(shape: RecordOf, decoding: Decoding) -> Convert:
 def refused(value_type: type[Any], error: Exception) -> Misfit:
     """`__post_init__` is the user's own check of a value."""
     return Misfit(f"{value_type.__name__} refuses these values: {type(error).__name__}: {error}")
+
+
+def _unknown(shape: RecordOf, datum: Mapping[str, Any]) -> Misfit:
+    names = [field.name for field in shape.fields]
+    return next(no_field(shape, name) for name in datum if name not in names)
+
+
+def no_field(shape: RecordOf, name: str) -> Misfit:
+    """The misfit of a name that no field has, with the one that was probably meant."""
+    names = [field.name for field in shape.fields]
+    near = difflib.get_close_matches(name, names, 1)
+    meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+    return Misfit(f"{shape.name} has no such field; {meant}", (name[:100],))
 
 
 def _items(convert: Convert) -> Convert:
@@ -142,6 +162,13 @@ def _number(datum: Any) -> float:
         return float(datum)
     except OverflowError:
         raise Misfit("is too large for a float") from None
+
+
+def _finite(datum: Any) -> float:
+    number = _number(datum)
+    if not math.isfinite(number):
+        raise Misfit("is not a finite number")
+    return number
 
 
 def _truth(datum: Any) -> bool:
@@ -240,3 +267,5 @@ JSON = Decoding(
     },
     _decimal,
 )
+# For what comes from outside: a misspelt field would be lost unseen, and 1e999 is read as infinity.
+JSON_CLOSED = Decoding({**JSON.scalars, Scalar.DOUBLE: _finite}, _decimal, closed=True)

@@ -1,17 +1,37 @@
-"""A simulated source: a generator of values, sent at a steady rate."""
+"""A simulated source: a generator of values, sent at the pace of its day, late and twice as often as it says.
+
+With a seed it is the same sequence whenever it runs, and goes on where it was: the records and the mark of how many
+there were are written in one transaction.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from random import Random
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from gearshift.connection import Connection
 from gearshift.definitions import Source
-from gearshift.errors import GearshiftError
-from gearshift.topics import Producer
+from gearshift.errors import BrokerUnreachableError, FencedError, GearshiftError, RetriableError
+from gearshift.schemas import Registry
+from gearshift.sources.disorder import disordered
+from gearshift.sources.encoded import Encoded
+from gearshift.sources.pace import wait_for_next
+from gearshift.topics import MarkedTransactions, Pressure, Producer
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE = timedelta(milliseconds=50)  # what is sent and not committed waits so long at most
+_WORTH_A_COMMIT = 0.01  # seconds
+_RECORDS_AT_ONCE = 1_000
+_TRY_AGAIN = 1.0
 
 
 class Simulator:
@@ -43,12 +63,28 @@ class Simulator:
         """Whether it sends still."""
         return self._thread.is_alive()
 
+    def status(self) -> dict[str, Any]:
+        """How it is, as plain data."""
+        return {
+            "name": self.source.name,
+            "kind": "simulator",
+            "at": str(self.source.defined_at),
+            "topic": self.source.topic.name,
+            "sent": self.sent,
+            "failed": self.failed,
+            "running": self.running,
+            "error": self.error,
+        }
+
     def _run(self) -> None:
         try:
-            with Producer(self._connection) as producer:
-                self._producer = producer
-                self._send(producer)
-                self.failed = len(producer.failures)
+            if self.source.seed is None:
+                with Producer(self._connection) as producer:
+                    self._producer = producer
+                    self._send(producer)
+                    self.failed = len(producer.failures)
+            else:
+                self._go_on(self.source.seed)
         except GearshiftError as error:
             self.error = str(error)
             log.error("source %s: %s", self.source.name, error)
@@ -57,11 +93,84 @@ class Simulator:
             log.exception("source %s raised (%s)", self.source.name, self.source.defined_at)
 
     def _send(self, producer: Producer) -> None:
-        due = time.monotonic()
-        for value in self.source.generate():
+        for value in self._paced(self.source.generate()):
             producer.send(self.source.topic, value)
             self.sent += 1
+
+    def _go_on(self, seed: int) -> None:
+        """Send the sequence of this seed from where it was; after an outage that is asked anew."""
+        while not self._closing.is_set():
+            try:
+                with Registry(self._connection) as registry:
+                    encoded = Encoded(self.source.topic, registry)
+                transactions = MarkedTransactions(self._connection, self.source.marks)
+                self.error = None
+                self._send_marked(transactions, encoded, f"seed {seed}")
+                transactions.close()
+                return
+            except (BrokerUnreachableError, RetriableError, FencedError) as error:
+                if str(error) != self.error:
+                    log.error("source %s: %s", self.source.name, error)
+                self.error = str(error)
+                self._closing.wait(_TRY_AGAIN)
+
+    def _send_marked(self, transactions: MarkedTransactions, encoded: Encoded, mark: str) -> None:
+        known = transactions.marks.get(mark)
+        done = int(known.value) if known is not None else 0
+        topic, pending, began = self.source.topic, 0, 0.0
+
+        def commit() -> None:
+            nonlocal done, pending
+            if pending:
+                transactions.note(mark, b"%d" % (done + pending))
+                transactions.commit()
+                done, self.sent, pending = done + pending, self.sent + pending, 0
+
+        with Pressure(self._connection) as pressure:
+            rest = islice(sequence(self.source), done, None)
+            for value in self._paced(rest, before_waiting=commit):
+                while pressure.presses(topic) and not self._closing.is_set():
+                    commit()
+                    self._closing.wait(0.05)
+                if not pending:
+                    transactions.begin()
+                    began = time.monotonic()
+                key, data = encoded.record(value)
+                transactions.send_bytes(topic.name, data, key=key)
+                pending += 1
+                if pending >= _RECORDS_AT_ONCE or time.monotonic() - began > _AT_ONCE.total_seconds():
+                    commit()
+            commit()
+
+    def _paced(
+        self, values: Iterable[Any], before_waiting: Callable[[], None] = lambda: None
+    ) -> Iterator[Any]:
+        """The values, each when it is due, until we are to end."""
+        source = self.source
+        began, zone = time.monotonic(), ZoneInfo(source.timezone)
+        opened = datetime.now(zone)
+        due = began
+        for value in values:
+            yield value
+            now = time.monotonic()
+            clock = opened + timedelta(seconds=(now - began) * source.time_factor) if source.day else opened
             # One that was held up goes on at its rate: what it missed would only make a flood.
-            due = max(due, time.monotonic() - 1.0) + 1 / self.source.rate
+            due = max(due, now - 1.0) + wait_for_next(source.rate, source.day, clock, source.time_factor)
+            if due - now > _WORTH_A_COMMIT:
+                before_waiting()
             if self._closing.wait(max(0.0, due - time.monotonic())):
                 return
+
+
+def sequence(source: Source) -> Iterator[Any]:
+    """The values of a source with a seed in the order in which they are sent: always the same."""
+    takes_chance = bool(inspect.signature(source.generate).parameters)
+    # Two: how many numbers the generator draws must not change which of its values come late.
+    values = source.generate(Random(source.seed)) if takes_chance else source.generate()
+    if not source.out_of_order and not source.duplicates:
+        return iter(values)
+    reach = max(1, round(source.late.total_seconds() / source.time_factor * source.rate))
+    chance = Random(f"disorder {source.seed}")
+    return disordered(
+        values, chance, out_of_order=source.out_of_order, duplicates=source.duplicates, reach=reach
+    )

@@ -148,14 +148,16 @@ class Admin:
             self._create([NewTopic(name, state.partitions, state.replicas, config=_ROOMY)])
         self._await_leaders([name])
 
-    def ensure_compacted(self, name: str, *, partitions: int, kept: timedelta) -> None:
-        """Create a topic that keeps the latest record of each key, for so long, unless it exists."""
+    def ensure_compacted(self, name: str, *, partitions: int, kept: timedelta | None) -> None:
+        """Create a topic that keeps the latest record of each key, for so long or for ever, unless it exists."""
         if name not in self.describe([name]):
-            config = {
-                "cleanup.policy": "compact,delete",
-                "retention.ms": str(kept // timedelta(milliseconds=1)),
-                "segment.ms": str(max(kept // 24, timedelta(minutes=10)) // timedelta(milliseconds=1)),
-            }
+            config = {"cleanup.policy": "compact"}
+            if kept is not None:
+                config = {
+                    "cleanup.policy": "compact,delete",
+                    "retention.ms": str(kept // timedelta(milliseconds=1)),
+                    "segment.ms": str(max(kept // 24, timedelta(minutes=10)) // timedelta(milliseconds=1)),
+                }
             self._create([NewTopic(name, partitions, -1, config=config)])
         self._await_leaders([name])
 

@@ -72,6 +72,13 @@ class Letter:
         )
 
     @property
+    def row(self) -> str | None:
+        """The file and line of a row that never was a record; None for a record."""
+        found = {name: value.decode("utf-8", "replace") for name, value in self.headers if value is not None}
+        file, line = found.get(f"{OURS}file"), found.get(f"{OURS}line")
+        return None if file is None else f"{file}:{line}"
+
+    @property
     def pipeline(self) -> str | None:
         """The name of the pipeline that failed, if it was one."""
         return None if self.group_id is not None else self.failed_in.rpartition(".")[2]

@@ -60,6 +60,8 @@ class Settled:
     """The records that went back to the topic."""
     to_deliveries: dict[str, int] = field(default_factory=dict[str, int])
     """The records that went back to one delivery, by its group id."""
+    rows: int = 0
+    """The letters that fit and are rows of files: the topic could not read them either, so they stay."""
 
 
 def plan(letters: Sequence[Known]) -> list[Errand]:
@@ -91,11 +93,11 @@ def replay(
     """Send the open letters that fit back to where they failed, and remember that they are settled."""
     if dry_run:
         letters = DeadLetterTopic(connection, topic)
-        return _counted(letters.source, plan(_known(letters, only)))
+        return _counted(letters.source, plan(_known(letters, only)), _rows(letters, only))
     with _settler(connection, topic) as producer:
         letters = DeadLetterTopic(connection, topic)
         errands = plan(_known(letters, only))
-        sent = Settled(letters.source)
+        sent = Settled(letters.source, rows=_rows(letters, only))
         if not errands:
             return sent
         admin = Admin(connection)
@@ -154,9 +156,19 @@ def _settler(connection: Connection, topic: str) -> TransactionalProducer:
 
 def _known(letters: DeadLetterTopic, only: Filter | None) -> list[Known]:
     return [
-        Known(letter.place, letter.origin, letter.group_id, letter.stage, only is None or only.fits(letter))
+        Known(
+            letter.place,
+            letter.origin,
+            letter.group_id,
+            letter.stage,
+            letter.row is None and (only is None or only.fits(letter)),
+        )
         for letter in letters.open_letters()
     ]
+
+
+def _rows(letters: DeadLetterTopic, only: Filter | None) -> int:
+    return sum(1 for letter in letters.open_letters(only) if letter.row is not None)
 
 
 def _by_origin(letters: Sequence[Known]) -> Iterator[tuple[Place | None, list[Known]]]:
@@ -207,8 +219,8 @@ def _same(origin: Place | None, partitions: int) -> int | None:
     return origin[0] if origin is not None and origin[0] < partitions else None
 
 
-def _counted(topic: str, errands: Sequence[Errand]) -> Settled:
-    settled = Settled(topic)
+def _counted(topic: str, errands: Sequence[Errand], rows: int) -> Settled:
+    settled = Settled(topic, rows=rows)
     _count(settled, errands)
     return settled
 

@@ -28,6 +28,7 @@ _FENCED = {
     KafkaError.TRANSACTION_COORDINATOR_FENCED,
 }
 _NEVER_TAKEN = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD}
+_OVERTAKEN_WITHIN = 5.0
 # What a group says of a consumer that is no longer the one it was: its offsets are not taken any more.
 _NOT_A_MEMBER = {
     KafkaError.FENCED_INSTANCE_ID,
@@ -133,6 +134,8 @@ class TransactionalProducer:
         """Take back everything since `begin`; nothing happens if no transaction is open."""
         if self._open:
             self._open = False
+            # An abort that overtakes the brokers, who still finish the last transaction, is refused for good.
+            self._producer.flush(_OVERTAKEN_WITHIN)
             self._again(lambda seconds: self._producer.abort_transaction(seconds))
 
     def close(self) -> None:

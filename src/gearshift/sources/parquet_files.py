@@ -1,0 +1,181 @@
+"""Parquet files: columns converted to the types of the fields by Arrow, a few thousand rows at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gearshift.errors import WrongFileError
+from gearshift.schemas.decoding import Decoding, decoder, no_field
+from gearshift.schemas.encoding import Convert, Misfit
+from gearshift.schemas.shapes import (
+    DecimalOf,
+    EnumOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    RecordOf,
+    Scalar,
+    Shape,
+    describe,
+)
+from gearshift.sources.file_rows import FileReader, FileRow, digest_of
+
+_ROWS_AT_ONCE = 5_000
+# What a value that cannot be converted raises depends on the step that finds it.
+_UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError)
+_SCALARS: dict[Scalar, pa.DataType] = {
+    Scalar.STRING: pa.string(),
+    Scalar.LONG: pa.int64(),
+    Scalar.DOUBLE: pa.float64(),
+    Scalar.BOOLEAN: pa.bool_(),
+    Scalar.BYTES: pa.binary(),
+    # Spark's own timestamps in Parquet have no zone and mean UTC: so do all without one.
+    Scalar.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Scalar.DATE: pa.date32(),
+}
+
+
+def _survey(file: BinaryIO, value_type: type[Any]) -> str:
+    digest = digest_of(file)
+    shape = describe(value_type)
+    try:
+        opened = _open(file)
+        _require_columns(opened.schema_arrow, shape)
+        for _ in opened.iter_batches(_ROWS_AT_ONCE):
+            pass  # a damaged page is found before the first row is sent
+    except (pa.ArrowException, OSError) as error:
+        raise WrongFileError(
+            f"it is no whole Parquet file: {str(error).splitlines()[0]}", hint="copy it again"
+        ) from None
+    file.seek(0)
+    return digest
+
+
+def _rows(file: BinaryIO, value_type: type[Any]) -> Iterator[FileRow]:
+    shape = describe(value_type)
+    to_value = decoder(shape, _PLAIN)
+    number = 0
+    for batch in _open(file).iter_batches(_ROWS_AT_ONCE):
+        target = pa.schema(
+            [
+                (name, _type(field.shape))
+                for name in batch.schema.names
+                for field in shape.fields
+                if field.name == name
+            ]
+        )
+        for at, found in enumerate(_converted(batch, target)):
+            value: Any = None
+            misfit = found if isinstance(found, Misfit) else None
+            if not isinstance(found, Misfit):
+                try:
+                    value = to_value(found)
+                except Misfit as unfit:
+                    misfit = unfit
+            number += 1
+            yield FileRow(number, value, misfit, lambda batch=batch, at=at: _original(batch, at))
+
+
+def _open(file: BinaryIO) -> pq.ParquetFile:
+    return pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+
+
+def _converted(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[dict[str, Any] | Misfit]:
+    """The rows as plain values; where one of them does not fit, row by row to find out which."""
+    try:
+        yield from _plain(batch, target)
+    except _UNFIT:
+        for at in range(batch.num_rows):
+            try:
+                yield _plain(batch.slice(at, 1), target)[0]
+            except _UNFIT:
+                yield _misfit(batch.slice(at, 1), target)
+
+
+def _plain(batch: pa.RecordBatch, target: pa.Schema) -> list[dict[str, Any]]:
+    columns = [_cast(column, field.type) for column, field in zip(batch.columns, target, strict=True)]
+    whole = pa.RecordBatch.from_arrays(columns, schema=target)
+    return cast("list[dict[str, Any]]", whole.to_pylist(maps_as_pydicts="strict"))
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    # Written straight to its type: a dictionary-encoded column is cast by way of its values.
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return plain if plain.type == wanted else plain.cast(wanted)
+
+
+def _misfit(row: pa.RecordBatch, target: pa.Schema) -> Misfit:
+    for name, column, field in zip(row.schema.names, row.columns, target, strict=True):
+        try:
+            _cast(column, field.type).to_pylist(maps_as_pydicts="strict")
+        except _UNFIT as error:
+            return Misfit(str(error).splitlines()[0], (name,))
+    return Misfit("cannot be converted")
+
+
+def _original(batch: pa.RecordBatch, at: int) -> bytes:
+    row = batch.slice(at, 1)
+    found = dict[str, Any]()
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            found[name] = column.to_pylist()[0]
+        except _UNFIT:
+            found[name] = str(column[0])
+    return json.dumps(found, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _require_columns(schema: pa.Schema, shape: RecordOf) -> None:
+    by_name = {field.name: field for field in shape.fields}
+    try:
+        for column in schema:
+            if column.name not in by_name:
+                raise no_field(shape, column.name)
+            if schema.names.count(column.name) > 1:
+                raise Misfit("stands there twice", (column.name,))
+            wanted = _type(by_name[column.name].shape)
+            try:
+                _cast(pa.array([], column.type), wanted)
+            except _UNFIT:
+                raise Misfit(f"is {column.type}, not {wanted}", (column.name,)) from None
+        for field in shape.fields:
+            if field.name not in schema.names and not field.has_default:
+                raise Misfit("has no column", (field.name,))
+    except Misfit as misfit:
+        raise WrongFileError(
+            f"its columns do not fit {shape.name}: {misfit}", hint="name and type them as the fields"
+        ) from None
+
+
+def _type(shape: Shape) -> pa.DataType:
+    if isinstance(shape, Scalar):
+        return _SCALARS[shape]
+    if isinstance(shape, DecimalOf):
+        return pa.decimal128(shape.precision, shape.scale)
+    if isinstance(shape, EnumOf):
+        return pa.string()
+    if isinstance(shape, ListOf):
+        return pa.list_(_type(shape.item))
+    if isinstance(shape, MapOf):
+        return pa.map_(pa.string(), _type(shape.value))
+    if isinstance(shape, OptionalOf):
+        return _type(shape.item)
+    return pa.struct([(field.name, _type(field.shape)) for field in shape.fields])
+
+
+def _present(datum: Any) -> Any:
+    if datum is None:
+        raise Misfit("is null")
+    return datum
+
+
+def _decimal(_: DecimalOf) -> Convert:
+    return _present
+
+
+_PLAIN = Decoding(dict.fromkeys(Scalar, _present), _decimal, closed=True)
+PARQUET = FileReader((".parquet",), _survey, _rows)
