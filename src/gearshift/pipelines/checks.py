@@ -22,6 +22,7 @@ from gearshift.pipelines import planning, reading
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.ledger import SPARK
+from gearshift.pipelines.publishing import check_publishing
 from gearshift.pipelines.session import SHUFFLE_PARTITIONS, slots_needed, total_slots
 from gearshift.pipelines.user_code import calling
 from gearshift.pipelines.writing import check_columns
@@ -121,6 +122,7 @@ class Checker:
         frame = engines.apply(pipeline, frames)
         if isinstance(pipeline.target, Topic):
             check_columns(frame.schema, pipeline, pipeline.target)
+        check_publishing(pipeline, self._engine.settings)
         if not pipeline.topics:
             static = _refused(
                 pipeline, "table source", "a table as its only source", "read the topic that feeds it"

@@ -25,6 +25,7 @@ from gearshift.pipelines.engine import Engine, Gate
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
+from gearshift.pipelines.publishing import publish
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
 from gearshift.pipelines.writing import records
 from gearshift.schemas import Registry
@@ -339,6 +340,7 @@ class Driver:
             # A table with a key takes rows by it, from a batch as well; another one is computed anew.
             write = tables.upsert if target.key else tables.overwrite
             written = write(target, self.engine.table_uri(target), frame).rows
+            publish(self.engine, target)
         else:
             schema_id = self._target_schema()
             assert schema_id is not None
@@ -372,6 +374,7 @@ class Driver:
             writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
             write = tables.upsert if target.key else tables.append
             write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+            publish(self.engine, target)
 
     def _read_versions(self) -> dict[str, Versions]:
         return {
