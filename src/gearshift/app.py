@@ -16,6 +16,7 @@ from gearshift.definitions import (
     DELETED,
     POSITION,
     AsOf,
+    Catalog,
     ChangeCapture,
     Commit,
     Delivery,
@@ -164,11 +165,13 @@ class App:
         order_by: str | tuple[str, ...] = (),
         deleted: str | None = None,
         schema: Evolution = "evolve",
+        publish: Catalog | None = None,
     ) -> Table:
         """Declare a warehouse table. Batches are appended, or with a `key` upserted: rows replace those of their key.
 
         The later row by `order_by` stays, whichever comes first; a row whose column `deleted` is true removes its
-        key. New columns and wider types are taken over, unless `schema` is "strict".
+        key. New columns and wider types are taken over, unless `schema` is "strict". With `publish="hive"` it is a
+        table of Hive as well, which shows each batch when it is committed.
         """
         where = _caller()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", name):
@@ -184,6 +187,7 @@ class App:
             order_by=_names(order_by),
             deleted=deleted,
             schema=schema,
+            publish=publish,
             defined_at=where,
         )
         _check_table(table)
@@ -630,6 +634,10 @@ def _check_table(table: Table) -> None:
     where = table.defined_at
     if table.schema not in ("evolve", "strict"):
         raise _wrong(f"table {table.name} has schema={table.schema!r}", "use 'evolve' or 'strict'", where)
+    if table.publish not in (None, "hive"):
+        raise _wrong(
+            f"table {table.name} has publish={table.publish!r}", "use 'hive', or leave it out", where
+        )
     if not table.key and (table.order_by or table.deleted):
         what = "order_by" if table.order_by else "deleted"
         raise _wrong(f"table {table.name} has {what} but no key", "name the columns of its key", where)

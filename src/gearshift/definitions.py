@@ -19,6 +19,7 @@ Commit = Literal["sync", "async"]
 Start = Literal["earliest", "latest", "error"]
 Evolution = Literal["evolve", "strict"]
 Envelope = Literal["debezium"]
+Catalog = Literal["hive"]
 FileFormat = Literal["csv", "jsonl", "parquet"]
 AsOf = Literal["latest"]
 
@@ -96,6 +97,8 @@ class Table:
     deleted: str | None = None
     """A boolean column that is not stored: where it is true, the row with this key goes away."""
     schema: Evolution = "evolve"
+    publish: Catalog | None = None
+    """Where every batch is shown beside the warehouse: in the metastore of Hive."""
     defined_at: Location
 
 

@@ -88,6 +88,13 @@ class Settings(BaseModel):
         default=None, description="URI of the checkpoints; none puts them under home"
     )
     warehouse: str | None = Field(default=None, description="URI of the tables; none puts them under home")
+    hive_metastore: str | None = Field(
+        default=None,
+        description="your own Hive metastore: thrift://host:port; none means the one that Spark embeds, under home",
+    )
+    hive_database: str = Field(
+        default="default", description="the database of Hive that tables are published to"
+    )
     checkpoint_interval: timedelta = Field(
         default=timedelta(minutes=4),
         description="how often real-time commits: a crash replays at most this much, and a shift waits at most this long",
@@ -125,6 +132,14 @@ class Settings(BaseModel):
     def _seldom_enough(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value < timedelta(minutes=1):
             raise ValueError("must be at least a minute, or none")
+        return value
+
+    @field_validator("hive_metastore")
+    @classmethod
+    def _thrift(cls, value: str | None) -> str | None:
+        for uri in (value or "thrift://host:9083").split(","):
+            if not re.fullmatch(r"thrift://[^/\s]+:\d+", uri):
+                raise ValueError("must be thrift://host:port, several with commas between")
         return value
 
     @field_validator("services", mode="before")

@@ -84,7 +84,9 @@ def kept(settings: Settings) -> list[tuple[Any, ...]]:
     uri = tables.table_uri(settings.warehouse_uri, "orders")
     if not tables.exists(uri):
         return []
-    found = tables.sql(settings.warehouse_uri, "SELECT id, customer, amount, status, note FROM orders ORDER BY id")
+    found = tables.sql(
+        settings.warehouse_uri, "SELECT id, customer, amount, status, note FROM orders ORDER BY id"
+    )
     return [tuple(row) for row in found.rows]
 
 

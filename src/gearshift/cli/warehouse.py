@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     from gearshift.tables import Answer
 
-app = typer.Typer(help="Warehouse tables: list, show, history, sql, compact, vacuum.", no_args_is_help=True)
+app = typer.Typer(
+    help="Warehouse tables: list, show, history, sql, publish, compact, vacuum.", no_args_is_help=True
+)
 
 NameArgument = Annotated[str, typer.Argument(help="The table's name.", show_default=False)]
 
@@ -146,6 +149,31 @@ def sql(
     else:
         raise typer.BadParameter("must be duckdb or spark", param_hint="--engine")
     _print_answer(answer, output)
+
+
+@app.command()
+def publish(
+    name: NameArgument,
+    hive: Annotated[bool, typer.Option("--hive", help="As a table of Hive, in its metastore.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show a table's newest version outside the warehouse: Hive and Spark SQL read its committed rows."""
+    from gearshift import tables
+    from gearshift.pipelines.publishing import publish_now
+
+    if not hive:
+        raise typer.BadParameter("say where to: --hive", param_hint="publish")
+    settings = read_settings()
+    done, metastore = publish_now(settings, tables.find(settings.warehouse_uri, name))
+    if output is Output.JSON:
+        print_json({**asdict(done), "metastore": metastore.uri, "spark": metastore.spark_configuration})
+        return
+    sys.stdout.write(
+        f"{name}: version {done.version} with {done.rows:,} rows is {done.table} of {metastore.words}\n"
+    )
+    say("a Spark session with Hive support reads it with:")
+    for option, value in metastore.spark_configuration.items():
+        say(f"  --conf '{option}={value}'")
 
 
 @app.command()

@@ -29,6 +29,7 @@ from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_runs import labelled
 from gearshift.pipelines.ledger import SPARK
+from gearshift.pipelines.publishing import check_publishing
 from gearshift.pipelines.session import SHUFFLE_PARTITIONS, slots_needed, total_slots
 from gearshift.pipelines.user_code import calling
 from gearshift.pipelines.writing import check_columns
@@ -135,6 +136,7 @@ class Checker:
             check_columns(frame.schema, pipeline, pipeline.target)
         elif pipeline.target.key:
             _check_upsert(frame, pipeline, pipeline.target)
+        check_publishing(pipeline, self._engine.settings)
         if not pipeline.topics:
             static = _refused(
                 pipeline, "table source", "a table as its only source", "read the topic that feeds it"

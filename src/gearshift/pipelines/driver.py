@@ -28,6 +28,7 @@ from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_schedule import IntervalSchedule
 from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
+from gearshift.pipelines.publishing import publish
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
 from gearshift.pipelines.writing import records
 from gearshift.schemas import Registry
@@ -376,6 +377,7 @@ class Driver:
             # A table with a key takes rows by it, from a batch as well; another one is computed anew.
             write = tables.upsert if target.key else tables.overwrite
             written = write(target, self.engine.table_uri(target), frame).rows
+            publish(self.engine, target)
         else:
             schema_id = self._target_schema()
             assert schema_id is not None
@@ -409,6 +411,7 @@ class Driver:
             writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
             write = tables.upsert if target.key else tables.append
             write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+            publish(self.engine, target)
 
     def _read_versions(self) -> dict[str, Versions]:
         keeps = isinstance(self.pipeline.target, Table)

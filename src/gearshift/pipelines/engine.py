@@ -21,7 +21,7 @@ from gearshift.interval_rules import INTERVAL
 from gearshift.pipelines import planning, reading, writing
 from gearshift.pipelines.user_code import calling
 from gearshift.settings import Settings
-from gearshift.tables import load
+from gearshift.tables import Metastore, load
 from gearshift.topics import Admin
 
 OnBatch = Callable[[DataFrame, int], None]
@@ -39,6 +39,7 @@ class Engine:
     read: dict[tuple[str, str], Read] = field(
         default_factory=dict[tuple[str, str], "Read"], repr=False, compare=False
     )
+    metastores: list[Metastore] = field(default_factory=list[Metastore], repr=False, compare=False)
 
     def folder_of(self, pipeline: Pipeline) -> str:
         """The URI of a pipeline's ledger and checkpoint."""

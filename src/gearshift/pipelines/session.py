@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
@@ -100,6 +101,15 @@ def open_session(
     for name, value in configuration.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def start_java(settings: Settings, *, log_file: Path) -> Any:
+    """Spark's Java process without a session in it: the jars, and a way to call them."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
+    name = "spark.driver.extraJavaOptions"
+    _launch({**_DEFAULTS, **settings.spark, name: f"{settings.spark.get(name, '')} {options}"}, log_file)
+    return SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
 
 
 def _send_user_code(graph: Graph) -> None:

@@ -1,6 +1,7 @@
 """Warehouse tables in Delta: Spark writes the Parquet files, delta-rs commits them, anything reads them."""
 
 from gearshift.tables.commits import Commit
+from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
 from gearshift.tables.location import table_uri
 from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql
@@ -16,6 +17,9 @@ __all__ = [
     "Change",
     "Commit",
     "Compaction",
+    "HiveTable",
+    "Metastore",
+    "Published",
     "Snapshot",
     "StoredFile",
     "Tally",
@@ -31,8 +35,10 @@ __all__ = [
     "load",
     "names",
     "overwrite",
+    "publish",
     "read_paths",
     "replace_partitions",
+    "require_linkable",
     "rows",
     "sql",
     "table_uri",
