@@ -17,7 +17,6 @@ from gearshift import stack as local
 from gearshift import tables
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings, load
-from gearshift.topics import read
 from tests.flow import values
 from tests.support import eventually
 
@@ -84,7 +83,9 @@ def kept(settings: Settings) -> list[tuple[Any, ...]]:
     uri = tables.table_uri(settings.warehouse_uri, "orders")
     if not tables.exists(uri):
         return []
-    found = tables.sql(settings.warehouse_uri, "SELECT id, customer, amount, status, note FROM orders ORDER BY id")
+    found = tables.sql(
+        settings.warehouse_uri, "SELECT id, customer, amount, status, note FROM orders ORDER BY id"
+    )
     return [tuple(row) for row in found.rows]
 
 

@@ -73,9 +73,9 @@ def read_value(text: Column, type_: DataType, described: Column) -> Column:
             return _instant(text, name)
         case DateType():
             days = text.try_cast("int")
-            return F.when(text.rlike(r"^-?\d+$"), F.date_add(F.lit("1970-01-01").cast("date"), days)).otherwise(
-                F.regexp_replace(text, "Z$", "").try_cast("date")
-            )
+            return F.when(
+                text.rlike(r"^-?\d+$"), F.date_add(F.lit("1970-01-01").cast("date"), days)
+            ).otherwise(F.regexp_replace(text, "Z$", "").try_cast("date"))
         case ArrayType() | MapType() | StructType():
             return F.from_json(text, type_, {"mode": "PERMISSIVE"})
         case _:
@@ -90,7 +90,9 @@ def _instant(text: Column, name: Column) -> Column:
         micros = (whole / by).cast("bigint") if by > 1 else F.try_multiply(number, F.lit(times))
         chosen = chosen.when(name == logical, micros)
     bounded = F.when(chosen.between(_EARLIEST, _LATEST), chosen)
-    return F.when(name.isin(*_MICROSECONDS_OF), F.timestamp_micros(bounded)).otherwise(text.try_cast("timestamp"))
+    return F.when(name.isin(*_MICROSECONDS_OF), F.timestamp_micros(bounded)).otherwise(
+        text.try_cast("timestamp")
+    )
 
 
 def _decimal(text: Column, type_: DecimalType) -> Column:

@@ -6,15 +6,14 @@ read is told from one that is null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import MISSING
 from enum import Enum
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from gearshift.definitions import DELETED, POSITION, Topic
 from gearshift.pipelines.change_values import Described, read_value
@@ -22,10 +21,12 @@ from gearshift.schemas import spark_schema
 from gearshift.schemas.shapes import describe
 
 CHANGES = ("before", "after", "op", "source_time", "position")
+VALUE = "_value"
+WHY = "_why"
 MISSING_COLUMN = "GEARSHIFT_MISSING_COLUMN"
 BEGINS_ANEW = "GEARSHIFT_BEGINS_ANEW"
 _CORRUPT = "_corrupt"
-_SOURCE = ("connector", "lsn", "ts_ms", "ts_us", "file", "pos", "snapshot")
+SOURCE = ("connector", "lsn", "ts_ms", "ts_us", "file", "pos", "snapshot")
 _HAS_ROW = ("c", "u", "r")
 _OPERATIONS = (*_HAS_ROW, "d", "t")
 _UNCHANGED = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
@@ -37,72 +38,67 @@ def row_type(topic: Topic) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in type_.fields])
 
 
+def decode(raw: DataFrame, topic: Topic, found: Column, key: Column) -> DataFrame:
+    """Add the change that each record is, and why it is none; both are null for a tombstone.
+
+    `found` and `key` are the envelope and the key as text by column. Each step is a projection of its own: what is
+    used more than once is then computed once.
+    """
+    fields = row_type(topic).fields
+    has_schema = F.col("_found")["payload"].isNotNull()
+
+    def part(name: str) -> Column:
+        return F.when(has_schema, F.col("_found")["payload"][name]).otherwise(F.col("_found")[name])
+
+    op, source = F.col("_op"), F.col("_source")
+    described = Described(F.col("_described"))
+    frame = raw.withColumns({"_found": found, "_key": key})
+    frame = frame.withColumns(
+        {
+            **{f"_{name}": part(name) for name in ("before", "after", "op", "source", "ts_ms")},
+            "_described": F.get(
+                F.filter(F.col("_found")["schema"]["fields"], lambda one: one["field"] == "after"), 0
+            ),
+        }
+    )
+    # PostgreSQL sends the key alone unless told otherwise, and Debezium makes up what may not be null.
+    whole = F.lit(topic.before) | (F.coalesce(source["connector"], F.lit("")) != "postgresql")
+    by_key = [F.coalesce(F.col("_key")["payload"][field.name], F.col("_key")[field.name]) for field in fields]
+    known = reduce(lambda one, other: one | other, (text.isNotNull() for text in by_key))
+    frame = frame.withColumns(
+        {
+            "_old": F.when(whole, F.col("_before")).otherwise(
+                F.when(
+                    (op == "d") & known,
+                    F.struct(*(text.alias(field.name) for text, field in zip(by_key, fields, strict=True))),
+                )
+            ),
+            "_position": _position(source),
+        }
+    )
+    frame = frame.withColumns(
+        {
+            "_was": F.when(F.col("_old").isNotNull(), _read(topic, F.col("_old"), described)),
+            "_is": F.when(F.col("_after").isNotNull(), _read(topic, F.col("_after"), described)),
+            "_missing": F.when(op.isin(*_HAS_ROW) & source["connector"].isNotNull(), _missing(topic)),
+        }
+    )
+    there = F.col("value").isNotNull()
+    return frame.withColumns({VALUE: F.when(there, _change(topic)), WHY: F.when(there, _why(topic))})
+
+
 def parsed(topic: Topic) -> Column:
     """The JSON of a record's value as text by column: the envelope, or the envelope inside Connect's schema."""
     return F.from_json(
         F.col("value").cast("string"),
-        _envelope_type(topic),
+        envelope_type(topic),
         {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT},
     )
 
 
 def parsed_key(topic: Topic) -> Column:
     """The JSON of a record's key as text by column."""
-    row = _texts(topic)
-    type_ = StructType([*row.fields, StructField("payload", row)])
-    return F.from_json(F.col("key").cast("string"), type_, {"mode": "PERMISSIVE"})
-
-
-def change(topic: Topic, found: Column, key: Column) -> tuple[Column, Column]:
-    """The change that a parsed value and key are, and why they are none; both are null for a tombstone."""
-    wrapped = found["payload"].isNotNull()
-
-    def part(name: str) -> Column:
-        return F.when(wrapped, found["payload"][name]).otherwise(found[name])
-
-    names = [field.name for field in row_type(topic).fields]
-    before, after, op, source = part("before"), part("after"), part("op"), part("source")
-    described = Described(F.get(F.filter(found["schema"]["fields"], lambda one: one["field"] == "after"), 0))
-    whole = F.lit(topic.before) | (F.coalesce(source["connector"], F.lit("")) != "postgresql")
-    # PostgreSQL sends the key alone unless told otherwise, and Debezium makes up what may not be null.
-    by_key = {name: F.coalesce(key["payload"][name], key[name]) for name in names}
-    old = {name: F.when(whole, before[name]).otherwise(text) for name, text in by_key.items()}
-    new = {name: after[name] for name in names}
-    has_old = F.when(whole, before.isNotNull()).otherwise((op == "d") & _any_of(by_key.values()))
-    has_new = op.isin(*_HAS_ROW)
-    old_values, new_values = _read(topic, old, described), _read(topic, new, described)
-    defaults = _defaults(topic)
-    missing = _missing(topic, after, wrapped, source)
-    value = F.struct(
-        F.when(has_old & (op != "t"), _struct(old_values)).alias("before"),
-        F.when(
-            after.isNotNull(),
-            _struct(
-                {name: F.coalesce(new_values[name], defaults[name]) for name in defaults}, over=new_values
-            ),
-        ).alias("after"),
-        op.alias("op"),
-        _instant(source, part("ts_ms")).alias("source_time"),
-        _position(source).alias("position"),
-        _begins_anew(op, source).alias("begins"),
-        F.when(has_new, missing).alias("missing"),
-    )
-    envelope = "is not Debezium's envelope: there is no op of its"
-    why = F.when(found.isNull() | found[_CORRUPT].isNotNull(), F.lit("is not readable as JSON of an envelope"))
-    why = why.when(op.isNull() | ~op.isin(*_OPERATIONS), F.lit(envelope))
-    why = why.when(has_new & after.isNull(), F.lit("after is missing"))
-    why = why.when((op == "d") & ~has_old, F.lit("it does not say which row was deleted"))
-    for part_, condition, texts, values in (("after", has_new, new, new_values), ("before", has_old, old, old_values)):
-        for field in row_type(topic).fields:
-            name, text = f"{part_}.{field.name}", texts[field.name]
-            unsent = f"{name} was not sent: it is large and did not change; declare the capture with before=True"
-            why = why.when(condition & text.isin(*_UNCHANGED), F.lit(unsent))
-            misfit = f"{name} is no {field.dataType.simpleString()}"
-            why = why.when(condition & text.isNotNull() & values[field.name].isNull(), F.lit(misfit))
-    for name in _required(topic):
-        why = why.when(has_new & missing.isNull() & after[name].isNull(), F.lit(f"after.{name} is null"))
-    is_there = F.col("value").isNotNull()
-    return F.when(is_there, value), F.when(is_there, why)
+    return F.from_json(F.col("key").cast("string"), key_type(topic), {"mode": "PERMISSIVE"})
 
 
 def wanted(value: Column, since: int | None) -> Column:
@@ -128,7 +124,9 @@ def columns(value: Column, topic: Topic) -> list[Column]:
     after = value["after"]
     return [
         *(
-            F.when(after.isNotNull(), after[field.name]).otherwise(value["before"][field.name]).alias(field.name)
+            F.when(after.isNotNull(), after[field.name])
+            .otherwise(value["before"][field.name])
+            .alias(field.name)
             for field in row_type(topic).fields
         ),
         value["op"].isin("d", "t").alias(DELETED),
@@ -136,39 +134,99 @@ def columns(value: Column, topic: Topic) -> list[Column]:
     ]
 
 
-def _texts(topic: Topic) -> StructType:
+def texts_type(topic: Topic) -> StructType:
+    """A row as text by column."""
     return StructType([StructField(field.name, StringType()) for field in row_type(topic).fields])
 
 
-def _envelope_type(topic: Topic) -> StructType:
-    texts = _texts(topic)
-    source = StructType([StructField(name, StringType()) for name in _SOURCE])
+def key_type(topic: Topic) -> StructType:
+    """A key as text by column, itself or inside Connect's schema."""
+    row = texts_type(topic)
+    return StructType([*row.fields, StructField("payload", row)])
+
+
+def envelope_type(topic: Topic) -> StructType:
+    """An envelope as text by column, itself or inside Connect's schema."""
+    row = texts_type(topic)
     body = [
-        StructField("before", texts),
-        StructField("after", texts),
+        StructField("before", row),
+        StructField("after", row),
         StructField("op", StringType()),
         StructField("ts_ms", StringType()),
-        StructField("source", source),
+        StructField("source", StructType([StructField(name, StringType()) for name in SOURCE])),
     ]
     return StructType(
         [
             *body,
             StructField("payload", StructType(body)),
             StructField("schema", Described.TYPE),
+            StructField("names", ArrayType(StringType())),
             StructField(_CORRUPT, StringType()),
         ]
     )
 
 
-def _read(topic: Topic, texts: Mapping[str, Column], described: Described) -> dict[str, Column]:
-    return {
-        field.name: read_value(texts[field.name], field.dataType, described.of(field.name))
-        for field in row_type(topic).fields
-    }
+def _change(topic: Topic) -> Column:
+    op, after, defaults = F.col("_op"), F.col("_is"), _defaults(topic)
+    row = F.struct(
+        *(
+            (F.coalesce(after[name], defaults[name]) if name in defaults else after[name]).alias(name)
+            for name in (field.name for field in row_type(topic).fields)
+        )
+    )
+    micros = F.coalesce(
+        F.col("_source")["ts_us"].try_cast("bigint"),
+        F.col("_source")["ts_ms"].try_cast("bigint") * 1000,
+        F.col("_ts_ms").try_cast("bigint") * 1000,
+    )
+    bounds = F.col("_source")["snapshot"].rlike("^(first|last)")
+    return F.struct(
+        F.col("_was").alias("before"),
+        F.when(after.isNotNull(), row).alias("after"),
+        op.alias("op"),
+        F.timestamp_micros(micros).alias("source_time"),
+        F.col("_position").alias("position"),
+        # Where the table began anew: at a truncate, and at the bounds of a snapshot.
+        F.when(op == "t", F.col("_position") + 1)
+        .when((op == "r") & bounds, F.col("_position"))
+        .alias("begins"),
+        F.col("_missing").alias("missing"),
+    )
 
 
-def _struct(values: Mapping[str, Column], *, over: Mapping[str, Column] | None = None) -> Column:
-    return F.struct(*(value.alias(name) for name, value in {**(over or {}), **values}.items()))
+def _why(topic: Topic) -> Column:
+    """The first thing that is wrong with a record; null if nothing is."""
+    op, after, old = F.col("_op"), F.col("_after"), F.col("_old")
+    has_row = op.isin(*_HAS_ROW)
+    why = (
+        F.when(
+            F.col("_found").isNull() | F.col("_found")[_CORRUPT].isNotNull(),
+            F.lit("it cannot be read as an envelope of Debezium's"),
+        )
+        .when(op.isNull() | ~op.isin(*_OPERATIONS), F.lit("it is no envelope of Debezium's: there is no op"))
+        .when(has_row & after.isNull(), F.lit("after is missing"))
+        .when((op == "d") & old.isNull(), F.lit("it does not say which row was deleted"))
+    )
+    for part, texts, values in (("after", after, F.col("_is")), ("before", old, F.col("_was"))):
+        for field in row_type(topic).fields:
+            name, text = f"{part}.{field.name}", texts[field.name]
+            unsent = f"{name} was not sent: it is large and did not change; say before=True in app.cdc"
+            why = why.when(text.isin(*_UNCHANGED), F.lit(unsent))
+            misfit = f"{name} is no {field.dataType.simpleString()}"
+            why = why.when(text.isNotNull() & values[field.name].isNull(), F.lit(misfit))
+    for name in _required(topic):
+        lacks = has_row & F.col("_missing").isNull() & after[name].isNull()
+        why = why.when(lacks, F.lit(f"after.{name} is null"))
+    return why
+
+
+def _read(topic: Topic, texts: Column, described: Described) -> Column:
+    return F.struct(
+        *(
+            read_value(texts[field.name], field.dataType, described.of(field.name)).alias(field.name)
+            for field in row_type(topic).fields
+        )
+    )
 
 
 def _required(topic: Topic) -> list[str]:
@@ -177,20 +235,19 @@ def _required(topic: Topic) -> list[str]:
     return [field.name for field in type_.fields if not field.nullable and field.name not in defaults]
 
 
-def _missing(topic: Topic, after: Column, wrapped: Column, source: Column) -> Column:
+def _missing(topic: Topic) -> Column:
     """The first required column that a row of Debezium's does not have at all.
 
     A column that went from the source table is missing in all that follows: a query that sets each of these records
     aside would go on with nothing.
     """
-    text = F.col("value").cast("string")
-    row = F.when(wrapped, F.get_json_object(text, "$.payload.after")).otherwise(
-        F.get_json_object(text, "$.after")
-    )
+    after, text = F.col("_after"), F.col("value").cast("string")
+    row = F.coalesce(F.get_json_object(text, "$.payload.after"), F.get_json_object(text, "$.after"))
+    names = F.coalesce(F.col("_found")["names"], F.json_object_keys(row))
     missing = F.lit(None).cast("string")
     for name in reversed(_required(topic)):
-        may_be = source["connector"].isNotNull() & after.isNotNull() & after[name].isNull()
-        absent = F.when(may_be, ~F.array_contains(F.json_object_keys(row), name)).otherwise(F.lit(False))
+        may_be = after.isNotNull() & after[name].isNull()
+        absent = F.when(may_be, ~F.array_contains(names, name)).otherwise(F.lit(False))
         missing = F.when(absent, F.lit(name)).otherwise(missing)
     return missing
 
@@ -200,13 +257,12 @@ def _defaults(topic: Topic) -> dict[str, Column]:
     found: dict[str, Column] = {}
     for field in describe(topic.value).fields:
         default: Any = field.default
-        if default is MISSING or default is None or isinstance(default, list | dict):
-            continue
         type_ = row_type(topic)[field.name].dataType
-        if isinstance(type_, StructType):
+        if default is MISSING or default is None or isinstance(type_, ArrayType | MapType | StructType):
             continue
-        word = default.value if isinstance(default, Enum) and isinstance(default.value, str) else default
-        found[field.name] = F.lit(word.name if isinstance(word, Enum) else word).cast(type_)
+        if isinstance(default, Enum):
+            default = default.value if isinstance(default.value, str) else default.name
+        found[field.name] = F.lit(default).cast(type_)
     return found
 
 
@@ -219,22 +275,3 @@ def _position(source: Column) -> Column:
     file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
     binlog = F.shiftleft(file, 36) + source["pos"].try_cast("bigint")
     return F.coalesce(source["lsn"].try_cast("bigint"), binlog, F.col("offset"))
-
-
-def _begins_anew(op: Column, source: Column) -> Column:
-    """The position at which the table began anew, for a truncate and for the bounds of a snapshot."""
-    bounds = source["snapshot"].rlike("^(first|last)")
-    return F.when(op == "t", _position(source) + 1).when((op == "r") & bounds, _position(source))
-
-
-def _instant(source: Column, ts_ms: Column) -> Column:
-    micros = F.coalesce(
-        source["ts_us"].try_cast("bigint"),
-        source["ts_ms"].try_cast("bigint") * 1000,
-        ts_ms.try_cast("bigint") * 1000,
-    )
-    return F.timestamp_micros(micros)
-
-
-def _any_of(values: Iterable[Column]) -> Column:
-    return reduce(lambda one, other: one | other, (value.isNotNull() for value in values))

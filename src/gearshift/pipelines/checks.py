@@ -294,7 +294,9 @@ def _check_latest(
     for (operator, what), hint in zip(refused, hints, strict=True):
         usual = sum(planning.count(each, operator) for each in frames.values())
         if planning.count(frame, operator) > usual:
-            at = planning.blame(made, lambda each, name=operator, most=usual: planning.count(each, name) > most)
+            at = planning.blame(
+                made, lambda each, name=operator, most=usual: planning.count(each, name) > most
+            )
             where = at or pipeline.defined_at
             raise CheckError(what, hint=hint, pipeline=pipeline.name, file=where.file, line=where.line)
 

@@ -394,14 +394,17 @@ class Driver:
     def _read_versions(self) -> dict[str, Versions]:
         keeps = isinstance(self.pipeline.target, Table)
         return {
-            topic.name: Versions(writers={}, since=self._since if keeps and topic.as_of else None)
-            if topic.envelope is not None
-            else Versions(
-                writers={id_: schema.text for id_, schema in self._registry.versions(topic.subject).items()},
+            topic.name: Versions(
+                writers=self._schemas(topic.subject) if topic.is_registered else {},
                 refused=frozenset(self._refused),
+                keys=self._schemas(f"{topic.name}-key") if topic.envelope and topic.is_registered else {},
+                since=self._since if keeps and topic.as_of else None,
             )
             for topic in self.pipeline.topics.values()
         }
+
+    def _schemas(self, subject: str) -> dict[int, str]:
+        return {id_: schema.text for id_, schema in self._registry.versions(subject).items()}
 
     def _target_schema(self) -> int | None:
         target = self.pipeline.target

@@ -75,9 +75,7 @@ def upsert(
         files.remove(uri, staged, storage_options)
 
 
-def forget_before(
-    table: Table, uri: str, position: int, *, storage_options: StorageOptions = None
-) -> None:
+def forget_before(table: Table, uri: str, position: int, *, storage_options: StorageOptions = None) -> None:
     """Take out every row whose `order_by` is lower than a number: its source began anew there."""
     (order,) = table.order_by
     if opened(uri, storage_options) is None:
