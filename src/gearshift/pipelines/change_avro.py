@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from gearshift.definitions import Topic
-from gearshift.pipelines.change_values import Described
+from gearshift.pipelines.change_values import DESCRIBED
 from gearshift.pipelines.changes import SOURCE, envelope_type, key_type, texts_type
 
 _PLAIN = ("string", "boolean", "int", "long", "float", "double", "enum")
@@ -44,7 +44,7 @@ def envelope(topic: Topic, payload: Column, writer: str) -> Column:
         if source
         else F.lit(None).cast(envelope_type(topic)["source"].dataType).alias("source"),
         F.lit(None).cast(envelope_type(topic)["payload"].dataType).alias("payload"),
-        F.from_json(F.lit(json.dumps(described)), Described.TYPE).alias("schema"),
+        F.from_json(F.lit(json.dumps(described)), DESCRIBED).alias("schema"),
         F.array(*(F.lit(name) for name in row)).alias("names"),
         F.lit(None).cast("string").alias("_corrupt"),
     )

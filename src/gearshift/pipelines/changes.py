@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import MISSING
 from enum import Enum
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from gearshift.definitions import DELETED, POSITION, Topic
-from gearshift.pipelines.change_values import Described, read_value
+from gearshift.pipelines.change_values import DESCRIBED, kinds, literal, quoted, read_value
 from gearshift.schemas import spark_schema
 from gearshift.schemas.shapes import describe
 
@@ -28,6 +27,14 @@ BEGINS_ANEW = "GEARSHIFT_BEGINS_ANEW"
 _CORRUPT = "_corrupt"
 SOURCE = ("connector", "lsn", "ts_ms", "ts_us", "file", "pos", "snapshot")
 _HAS_ROW = ("c", "u", "r")
+# Where in the database's log the change is: later changes of a row have a higher one. PostgreSQL's is the number of
+# its log's byte, MySQL's that of the file and of the byte in it. Without either it is the record's own offset: a
+# row's changes are in one partition.
+_POSITION = (
+    "coalesce(try_cast(_source.lsn AS bigint), "
+    "shiftleft(try_cast(regexp_extract(_source.file, '([0-9]+)$', 1) AS bigint), 36) "
+    "+ try_cast(_source.pos AS bigint), offset)"
+)
 _OPERATIONS = (*_HAS_ROW, "d", "t")
 _UNCHANGED = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 
@@ -44,47 +51,37 @@ def decode(raw: DataFrame, topic: Topic, found: Column, key: Column) -> DataFram
     `found` and `key` are the envelope and the key as text by column. Each step is a projection of its own: what is
     used more than once is then computed once.
     """
-    fields = row_type(topic).fields
-    has_schema = F.col("_found")["payload"].isNotNull()
-
-    def part(name: str) -> Column:
-        return F.when(has_schema, F.col("_found")["payload"][name]).otherwise(F.col("_found")[name])
-
-    op, source = F.col("_op"), F.col("_source")
-    described = Described(F.col("_described"))
-    frame = raw.withColumns({"_found": found, "_key": key})
-    frame = frame.withColumns(
-        {
-            **{f"_{name}": part(name) for name in ("before", "after", "op", "source", "ts_ms")},
-            "_described": F.get(
-                F.filter(F.col("_found")["schema"]["fields"], lambda one: one["field"] == "after"), 0
-            ),
-        }
+    names = [quoted(field.name) for field in row_type(topic).fields]
+    parts = ("before", "after", "op", "source", "ts_ms")
+    frame = raw.withColumns({"_found": found, "_key": key}).selectExpr(
+        "*",
+        *(
+            f"if(_found.payload IS NOT NULL, _found.payload.{part}, _found.{part}) AS _{part}"
+            for part in parts
+        ),
+        f"{kinds('_found.schema')} AS _kinds",
     )
     # PostgreSQL sends the key alone unless told otherwise, and Debezium makes up what may not be null.
-    whole = F.lit(topic.before) | (F.coalesce(source["connector"], F.lit("")) != "postgresql")
-    by_key = [F.coalesce(F.col("_key")["payload"][field.name], F.col("_key")[field.name]) for field in fields]
-    known = reduce(lambda one, other: one | other, (text.isNotNull() for text in by_key))
-    frame = frame.withColumns(
-        {
-            "_old": F.when(whole, F.col("_before")).otherwise(
-                F.when(
-                    (op == "d") & known,
-                    F.struct(*(text.alias(field.name) for text, field in zip(by_key, fields, strict=True))),
-                )
-            ),
-            "_position": _position(source),
-        }
+    whole = "true" if topic.before else "coalesce(_source.connector, '') <> 'postgresql'"
+    by_key = {name: f"coalesce(_key.payload.{name}, _key.{name})" for name in names}
+    keys = ", ".join(f"{text} AS {name}" for name, text in by_key.items())
+    frame = frame.selectExpr(
+        "*",
+        f"CASE WHEN {whole} THEN _before WHEN _op = 'd' AND coalesce({', '.join(by_key.values())}) IS NOT NULL "
+        f"THEN struct({keys}) END AS _old",
+        f"{_POSITION} AS _position",
     )
-    frame = frame.withColumns(
-        {
-            "_was": F.when(F.col("_old").isNotNull(), _read(topic, F.col("_old"), described)),
-            "_is": F.when(F.col("_after").isNotNull(), _read(topic, F.col("_after"), described)),
-            "_missing": F.when(op.isin(*_HAS_ROW) & source["connector"].isNotNull(), _missing(topic)),
-        }
+    frame = frame.selectExpr(
+        "*",
+        f"if(_old IS NOT NULL, {_read(topic, '_old')}, NULL) AS _was",
+        f"if(_after IS NOT NULL, {_read(topic, '_after')}, NULL) AS _is",
+        f"{_missing(topic)} AS _missing",
     )
-    there = F.col("value").isNotNull()
-    return frame.withColumns({VALUE: F.when(there, _change(topic)), WHY: F.when(there, _why(topic))})
+    return frame.selectExpr(
+        "*",
+        f"if(value IS NOT NULL, {_change(topic)}, NULL) AS {VALUE}",
+        f"if(value IS NOT NULL, {_why(topic)}, NULL) AS {WHY}",
+    )
 
 
 def parsed(topic: Topic) -> Column:
@@ -159,102 +156,98 @@ def envelope_type(topic: Topic) -> StructType:
         [
             *body,
             StructField("payload", StructType(body)),
-            StructField("schema", Described.TYPE),
+            StructField("schema", DESCRIBED),
             StructField("names", ArrayType(StringType())),
             StructField(_CORRUPT, StringType()),
         ]
     )
 
 
-def _change(topic: Topic) -> Column:
-    op, after, defaults = F.col("_op"), F.col("_is"), _defaults(topic)
-    row = F.struct(
-        *(
-            (F.coalesce(after[name], defaults[name]) if name in defaults else after[name]).alias(name)
-            for name in (field.name for field in row_type(topic).fields)
-        )
+def _change(topic: Topic) -> str:
+    defaults = _defaults(topic)
+    row = ", ".join(
+        f"coalesce(_is.{name}, {defaults[name]}) AS {name}" if name in defaults else f"_is.{name}"
+        for name in (quoted(field.name) for field in row_type(topic).fields)
     )
-    micros = F.coalesce(
-        F.col("_source")["ts_us"].try_cast("bigint"),
-        F.col("_source")["ts_ms"].try_cast("bigint") * 1000,
-        F.col("_ts_ms").try_cast("bigint") * 1000,
+    millis = "coalesce(try_cast(_source.ts_ms AS bigint), try_cast(_ts_ms AS bigint))"
+    micros = f"coalesce(try_cast(_source.ts_us AS bigint), try_multiply({millis}, 1000L))"
+    # Where the table began anew: at a truncate, and at the bounds of a snapshot.
+    begins = (
+        "CASE WHEN _op = 't' THEN _position + 1 "
+        "WHEN _op = 'r' AND _source.snapshot RLIKE '^(first|last)' THEN _position END"
     )
-    bounds = F.col("_source")["snapshot"].rlike("^(first|last)")
-    return F.struct(
-        F.col("_was").alias("before"),
-        F.when(after.isNotNull(), row).alias("after"),
-        op.alias("op"),
-        F.timestamp_micros(micros).alias("source_time"),
-        F.col("_position").alias("position"),
-        # Where the table began anew: at a truncate, and at the bounds of a snapshot.
-        F.when(op == "t", F.col("_position") + 1)
-        .when((op == "r") & bounds, F.col("_position"))
-        .alias("begins"),
-        F.col("_missing").alias("missing"),
+    return (
+        f"struct(_was AS before, if(_is IS NOT NULL, struct({row}), NULL) AS after, _op AS op, "
+        f"timestamp_micros({micros}) AS source_time, _position AS position, {begins} AS begins, _missing AS missing)"
     )
 
 
-def _why(topic: Topic) -> Column:
+def _why(topic: Topic) -> str:
     """The first thing that is wrong with a record; null if nothing is."""
-    op, after, old = F.col("_op"), F.col("_after"), F.col("_old")
-    has_row = op.isin(*_HAS_ROW)
-    why = (
-        F.when(
-            F.col("_found").isNull() | F.col("_found")[_CORRUPT].isNotNull(),
-            F.lit("it cannot be read as an envelope of Debezium's"),
-        )
-        .when(op.isNull() | ~op.isin(*_OPERATIONS), F.lit("it is no envelope of Debezium's: there is no op"))
-        .when(has_row & after.isNull(), F.lit("after is missing"))
-        .when((op == "d") & old.isNull(), F.lit("it does not say which row was deleted"))
-    )
-    for part, texts, values in (("after", after, F.col("_is")), ("before", old, F.col("_was"))):
+    has_row = f"_op IN {_HAS_ROW}"
+    wrong = [
+        (
+            f"_found IS NULL OR _found.{_CORRUPT} IS NOT NULL",
+            "it cannot be read as an envelope of Debezium's",
+        ),
+        (f"_op IS NULL OR _op NOT IN {_OPERATIONS}", "it is no envelope of Debezium's: there is no op"),
+        (f"{has_row} AND _after IS NULL", "after is missing"),
+        ("_op = 'd' AND _old IS NULL", "it does not say which row was deleted"),
+    ]
+    for part, texts, values in (("after", "_after", "_is"), ("before", "_old", "_was")):
         for field in row_type(topic).fields:
-            name, text = f"{part}.{field.name}", texts[field.name]
+            named, name = quoted(field.name), f"{part}.{field.name}"
             unsent = f"{name} was not sent: it is large and did not change; say before=True in app.cdc"
-            why = why.when(text.isin(*_UNCHANGED), F.lit(unsent))
-            misfit = f"{name} is no {field.dataType.simpleString()}"
-            why = why.when(text.isNotNull() & values[field.name].isNull(), F.lit(misfit))
-    for name in _required(topic):
-        lacks = has_row & F.col("_missing").isNull() & after[name].isNull()
-        why = why.when(lacks, F.lit(f"after.{name} is null"))
-    return why
-
-
-def _read(topic: Topic, texts: Column, described: Described) -> Column:
-    return F.struct(
-        *(
-            read_value(texts[field.name], field.dataType, described.of(field.name)).alias(field.name)
-            for field in row_type(topic).fields
+            wrong.append((f"{texts}.{named} IN {_UNCHANGED}", unsent))
+            misfit = f"{texts}.{named} IS NOT NULL AND {values}.{named} IS NULL"
+            wrong.append((misfit, f"{name} is no {field.dataType.simpleString()}"))
+    for field in _required(topic):
+        wrong.append(
+            (f"{has_row} AND _missing IS NULL AND _after.{quoted(field)} IS NULL", f"after.{field} is null")
         )
+    return f"CASE {' '.join(f'WHEN {condition} THEN {literal(words)}' for condition, words in wrong)} END"
+
+
+def _read(topic: Topic, texts: str) -> str:
+    values = (
+        f"{literal(field.name)}, "
+        + read_value(
+            f"{texts}.{quoted(field.name)}",
+            field.dataType,
+            f"try_element_at(_kinds, {literal(field.name)})",
+        )
+        for field in row_type(topic).fields
     )
+    return f"named_struct({', '.join(values)})"
 
 
 def _required(topic: Topic) -> list[str]:
     type_ = StructType.fromJson(spark_schema(topic.value))
     defaults = _defaults(topic)
-    return [field.name for field in type_.fields if not field.nullable and field.name not in defaults]
+    return [field.name for field in type_.fields if not field.nullable and quoted(field.name) not in defaults]
 
 
-def _missing(topic: Topic) -> Column:
+def _missing(topic: Topic) -> str:
     """The first required column that a row of Debezium's does not have at all.
 
     A column that went from the source table is missing in all that follows: a query that sets each of these records
     aside would go on with nothing.
     """
-    after, text = F.col("_after"), F.col("value").cast("string")
-    row = F.coalesce(F.get_json_object(text, "$.payload.after"), F.get_json_object(text, "$.after"))
-    names = F.coalesce(F.col("_found")["names"], F.json_object_keys(row))
-    missing = F.lit(None).cast("string")
-    for name in reversed(_required(topic)):
-        may_be = after.isNotNull() & after[name].isNull()
-        absent = F.when(may_be, ~F.array_contains(names, name)).otherwise(F.lit(False))
-        missing = F.when(absent, F.lit(name)).otherwise(missing)
-    return missing
+    text = "cast(value AS string)"
+    row = f"coalesce(get_json_object({text}, '$.payload.after'), get_json_object({text}, '$.after'))"
+    has = f"coalesce(_found.names, json_object_keys({row}))"
+    absent = " ".join(
+        f"WHEN _after.{quoted(name)} IS NULL AND NOT array_contains({has}, {literal(name)}) THEN {literal(name)}"
+        for name in _required(topic)
+    )
+    chosen = f"CASE {absent} END" if absent else "cast(NULL AS string)"
+    genuine = f"_op IN {_HAS_ROW} AND _after IS NOT NULL AND _source.connector IS NOT NULL"
+    return f"if({genuine}, {chosen}, NULL)"
 
 
-def _defaults(topic: Topic) -> dict[str, Column]:
-    """What fields that need not be in the source table stand for without it."""
-    found: dict[str, Column] = {}
+def _defaults(topic: Topic) -> dict[str, str]:
+    """What fields that need not be in the source table stand for without it, by quoted name."""
+    found: dict[str, str] = {}
     for field in describe(topic.value).fields:
         default: Any = field.default
         type_ = row_type(topic)[field.name].dataType
@@ -262,16 +255,6 @@ def _defaults(topic: Topic) -> dict[str, Column]:
             continue
         if isinstance(default, Enum):
             default = default.value if isinstance(default.value, str) else default.name
-        found[field.name] = F.lit(default).cast(type_)
+        written = f"X'{default.hex()}'" if isinstance(default, bytes) else literal(str(default))
+        found[quoted(field.name)] = f"cast({written} AS {type_.simpleString()})"
     return found
-
-
-def _position(source: Column) -> Column:
-    """Where in the database's log the change is: later changes of a row have a higher one.
-
-    PostgreSQL's is the number of its log's byte, MySQL's that of the file and of the byte in it. Without either it
-    is the record's own offset: a row's changes are in one partition.
-    """
-    file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
-    binlog = F.shiftleft(file, 36) + source["pos"].try_cast("bigint")
-    return F.coalesce(source["lsn"].try_cast("bigint"), binlog, F.col("offset"))

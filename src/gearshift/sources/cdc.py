@@ -90,6 +90,10 @@ class Capture:
             self._thread.join(timeout=60)
         self._connect.close()
 
+    def delete(self) -> None:
+        """Take the connector away, so that nobody reads the slot; it goes on from there when it is created again."""
+        self._connect.delete(self.capture.connector)
+
     @property
     def running(self) -> bool:
         """Whether somebody watches the connector."""
