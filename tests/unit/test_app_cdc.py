@@ -63,3 +63,50 @@ def test_a_password_is_refused_unseen_and_a_reference_to_one_is_kept() -> None:
     assert "hunter2" not in str(refused.value)
     capture = gs.App("food").cdc("orders-db", tables=tables, password="${env:ORDERS_DB_PASSWORD}")
     assert capture.password == "${env:ORDERS_DB_PASSWORD}"
+
+
+def rows(orders: Any) -> Any:
+    return orders
+
+
+def test_rows_as_they_are_now_go_to_a_table_that_can_keep_them() -> None:
+    app = gs.App("food")
+    orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    current = app.table("orders", key="id", order_by="_position", deleted="_deleted")
+    app.pipeline(source=orders, to=current, as_of="latest", freshness="10 seconds")(rows)
+    seen = app.graph.pipelines["rows"].topics["orders"]
+    assert (seen.name, seen.as_of, orders.as_of) == (orders.name, "latest", None)
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "as_of", "message"),
+    [
+        ("captured", {"key": "id"}, "latest", r"order_by='_position', deleted='_deleted'"),
+        ("captured", {}, "latest", r"declare it with key="),
+        ("captured", {"key": "id"}, "yesterday", r"as_of='yesterday' .*; say as_of='latest'"),
+        ("plain", {"key": "id"}, "latest", r"0 captured tables among its sources"),
+    ],
+)
+def test_rows_as_they_are_now_are_refused_where_they_cannot_be(
+    source: str, table: dict[str, Any], as_of: Any, message: str
+) -> None:
+    app = gs.App("food")
+    captured = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    topics = {"captured": captured, "plain": app.topic("plain", value=Order)}
+    declare = app.pipeline(
+        source=topics[source], to=app.table("orders", **table), as_of=as_of, freshness="10 seconds"
+    )
+    with pytest.raises(DefinitionError, match=message):
+        declare(rows)
+
+
+def test_only_a_pipeline_reads_an_envelope_and_only_a_connector_writes_one() -> None:
+    app = gs.App("food")
+    orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    with pytest.raises(DefinitionError, match="whose values are in an envelope"):
+        app.delivery(orders)
+    plain = app.topic("plain", value=Order)
+    with pytest.raises(DefinitionError, match="which a connector fills"):
+        app.pipeline(source=plain, to=orders, freshness="1 second")(rows)
+    own = app.topic("mine.public.orders", value=Order, format="json", envelope="debezium")
+    assert (own.envelope, own.is_registered) == ("debezium", False)
