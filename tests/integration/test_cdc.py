@@ -154,8 +154,8 @@ def test_a_table_that_joins_later_is_refused_since_its_rows_would_not_come(
         with pytest.raises(ConnectError, match=r"created without public\.riders .*an app\.cdc of their own"):
             more.open()
     finally:
-        first.close()
         first.delete()
+        first.close()
         more.close()
         database.execute("DROP TABLE riders")
 
