@@ -20,6 +20,7 @@ from gearshift.definitions import (
     ChangeCapture,
     Commit,
     Delivery,
+    Envelope,
     Evolution,
     FileFormat,
     FileSource,
@@ -113,8 +114,12 @@ class App:
         format: Format = "avro",  # noqa: A002  (the word users know)
         compatibility: str = "BACKWARD",
         max_lag: int | None = None,
+        envelope: Envelope | None = None,
     ) -> Topic:
-        """Declare a topic whose values are of a dataclass and whose key is one of its fields."""
+        """Declare a topic whose values are of a dataclass and whose key is one of its fields.
+
+        With envelope="debezium" it is one that a connector of your own fills with changes of such rows.
+        """
         where = _caller()
         _require_name(name, "topic", where, limit=249 - len(".dlq"))
         if name in self._topics:
@@ -140,6 +145,8 @@ class App:
             raise _wrong(
                 f"unknown compatibility {compatibility!r}", f"use {', '.join(_COMPATIBILITY)} or NONE", where
             )
+        if envelope not in (None, "debezium"):
+            raise _wrong(f"unknown envelope {envelope!r} of topic {name}", "use 'debezium'", where)
         if max_lag is not None and max_lag < 1:
             raise _wrong(f"topic {name} has max_lag={max_lag}", "use a number of records above 0", where)
         topic = Topic(
@@ -151,6 +158,7 @@ class App:
             format=format,
             compatibility=compatibility,
             max_lag=max_lag,
+            envelope=envelope,
             defined_at=where,
         )
         self._topics[name] = topic
@@ -253,6 +261,12 @@ class App:
             if not isinstance(to, Topic | Table):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise _wrong(
                     f"pipeline {name} writes to {to!r}", "to= takes what app.topic or app.table gave", where
+                )
+            if isinstance(to, Topic) and to.envelope is not None:
+                raise _wrong(
+                    f"pipeline {name} writes to {to.name}, which a connector fills",
+                    "use another topic",
+                    where,
                 )
             parameters = list(inspect.signature(transform).parameters)
             is_parameter = (
@@ -702,7 +716,7 @@ def _seen(
         )
     return {
         parameter: replace(source, as_of="latest")
-        if source in captured and isinstance(source, Topic)
+        if isinstance(source, Topic) and source.envelope is not None
         else source
         for parameter, source in sources.items()
     }

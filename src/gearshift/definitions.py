@@ -75,6 +75,11 @@ class Topic:
         return f"{self.name}-value"
 
     @property
+    def is_registered(self) -> bool:
+        """Whether its values begin with the id of a registered schema; JSON from a connector does not."""
+        return self.envelope is None or self.format == "avro"
+
+    @property
     def dead_letters(self) -> str:
         """The topic that takes the records of this one that cannot be processed."""
         return f"{self.name}.dlq"

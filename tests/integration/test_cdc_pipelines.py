@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift import stack as local
 from gearshift import tables
+from gearshift.errors import DatabaseUnreachableError, WrongPasswordError
+from gearshift.runner.checking import check_app
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings, load
-from gearshift.topics import read
+from gearshift.stack import postgres
+from gearshift.topics import Producer, read
 from tests.flow import values
 from tests.support import eventually
 
@@ -37,12 +42,6 @@ class Move:
     op: str
     was: str | None
     now: str | None
-
-
-@dataclass(frozen=True)
-class Visits:
-    customer: str
-    orders: int
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +124,93 @@ def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change(
         assert found[0] == Move(1, "u", "placed", "cooked")
         assert Move(60, "d", "placed", None) in found
 
-        status = runner.status()["captures"][0]
+        database.execute("TRUNCATE orders")
+        database.execute(
+            "INSERT INTO orders SELECT n, 'new', 1, 'placed', NULL FROM generate_series(30, 70) n"
+        )
+        eventually(lambda: kept(settings) == truth(database), within=60, every=0.5)
+
+        with Producer(stack.connection) as producer:
+            for bad in (b"garbage", b'{"op":"c","after":{"id":"seven"}}', b'{"op":"x"}'):
+                producer.send_bytes(orders.name, bad)
+        letters = eventually(
+            lambda: len(found := list(read(stack.connection, orders.dead_letters))) >= 6 and found,
+            within=60,
+            every=0.5,
+        )
+        reasons = {
+            (letter.header("__connect.errors.exception.message") or b"").decode() for letter in letters
+        }
+        assert any("after.id is no bigint" in reason for reason in reasons), reasons
+
+        database.execute("ALTER TABLE orders ADD COLUMN tip numeric NOT NULL DEFAULT 0")
+        database.execute("ALTER TABLE orders ALTER id TYPE bigint, ALTER customer TYPE text")
+        database.execute("INSERT INTO orders VALUES (5000000000, %s, 2, 'placed', NULL, 3)", ["long " * 20])
+        database.execute("ALTER TABLE orders DROP COLUMN note")
+        database.execute("INSERT INTO orders VALUES (72, 'x', 2, 'placed', 4)")
+        database.execute("ALTER TABLE orders ADD COLUMN note text")
+        eventually(lambda: kept(settings) == truth(database), within=60, every=0.5)
+
+        (status,) = runner.status()["captures"]
         assert status["running"], status
         assert [task["state"] for task in status["tasks"]] == ["running"]
+
+        database.execute("ALTER TABLE orders RENAME COLUMN status TO state")
+        database.execute(
+            "INSERT INTO orders (id, customer, amount, state, tip) VALUES (73, 'x', 2, 'placed', 4)"
+        )
+        told = eventually(lambda: runner.status()["pipelines"][0]["error"], within=60, every=0.5)
+        assert "the source table has no column status any more" in told
+        database.execute("ALTER TABLE orders RENAME COLUMN state TO status")
+
+
+def test_a_second_reader_of_the_slot_is_told_in_the_status_and_shows_no_password(
+    stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
+) -> None:
+    app = gs.App("food")
+    app.cdc("orders_db", tables={"public.orders": Order})  # the same slot as orders-db has
+    with Runner(app, settings) as runner:
+        told = eventually(lambda: runner.status()["captures"][0]["error"], within=60, every=0.5)
+        assert "another connector reads the replication slot gearshift_food_orders_db" in told
+        eventually(lambda: runner.status()["captures"][0]["restarts"], within=60, every=0.5)
+        shown = json.dumps(runner.status())
+        runner.captures["orders_db"].delete()
+    password = postgres.passwords(settings.home / "stack" / "postgres").read_text().strip().rpartition(":")[2]
+    assert password not in shown
+
+
+def test_a_wrong_password_stops_the_app_before_anything_flows(
+    stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
+) -> None:
+    app = gs.App("locked")
+    app.cdc("orders-db", tables={"public.orders": Order})
+    address = stack.address("postgres").partition("?")[0].replace("gearshift@", "gearshift:hunter2@")
+    wrong = settings.model_copy(update={"postgres": SecretStr(address)})
+    with pytest.raises((WrongPasswordError, DatabaseUnreachableError)) as told, Runner(app, wrong):
+        pass
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (lambda rows: rows.where(F.col("status") == "placed"), "say it as a deletion"),
+        (
+            lambda rows: rows.groupBy("id").agg(F.max("_position").alias("_position")),
+            "aggregate over that table",
+        ),
+    ],
+)
+def test_what_would_be_out_of_date_is_refused_by_check(
+    settings: Settings, wrong: Callable[[DataFrame], DataFrame], hint: str
+) -> None:
+    app = gs.App("checked")
+    orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    current = app.table("orders", key="id", order_by="_position", deleted="_deleted")
+
+    @app.pipeline(source=orders, to=current, as_of="latest", freshness="10 seconds")
+    def keep_orders(orders: DataFrame) -> DataFrame:
+        return wrong(orders)
+
+    (report,) = check_app(app, settings)
+    assert hint in report["error"]["hint"], report

@@ -65,6 +65,7 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         for entry in runner.get("deliveries", ())
         if entry["advice"]
     ]
+    parts += [_capture_line(entry) for entry in runner.get("captures", ())]
     parts += [
         f"source {source['name']} → {source['topic']}: {source['sent']:,} sent{_besides(source)}"
         + (f", [red]{escape(source['error'])}[/]" if source["error"] else "")
@@ -77,6 +78,13 @@ def _besides(source: dict[str, Any]) -> str:
     """What else there is to say of a source: of files and requests, how many were taken and refused."""
     said = (("failed", "set aside"), ("files", "files"), ("requests", "requests"), ("refused", "refused"))
     return "".join(f", {source[name]:,} {words}" for name, words in said if source.get(name))
+
+
+def _capture_line(entry: dict[str, Any]) -> str:
+    state = "running" if entry["running"] else entry["state"]
+    restarts = f", {entry['restarts']} restarts" if entry["restarts"] else ""
+    line = f"change capture {entry['name']} → {', '.join(entry['topics'])}: {state}{restarts}"
+    return line + (f", [red]{escape(entry['error'])}[/]" if entry["error"] else "")
 
 
 def _deliveries_table(deliveries: list[dict[str, Any]]) -> Table:

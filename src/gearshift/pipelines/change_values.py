@@ -1,12 +1,10 @@
-"""The values in Debezium's rows, as Spark reads them: by the column's type, and by Connect's schema where there is one."""
+"""The values in Debezium's rows, as SQL that reads their texts: by the column's type, and by Connect's schema if one comes along.
+
+SQL, because a tree of columns that is built from Python takes seconds, each time that a pipeline is planned.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -20,106 +18,119 @@ from pyspark.sql.types import (
 )
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds of the years 1 to 9999
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
-_MICROSECONDS_OF = {
-    "io.debezium.time.MicroTimestamp": (1, 1),
-    "io.debezium.time.NanoTimestamp": (1, 1000),
-    "io.debezium.time.Timestamp": (1000, 1),
-    "org.apache.kafka.connect.data.Timestamp": (1000, 1),
-}
-_COLUMN = (
-    StructType()
-    .add("field", StringType())
-    .add("name", StringType())
-    .add("parameters", MapType(StringType(), StringType()))
+
+DESCRIBED = StructType().add(
+    "fields",
+    ArrayType(
+        StructType()
+        .add("field", StringType())
+        .add(
+            "fields",
+            ArrayType(
+                StructType()
+                .add("field", StringType())
+                .add("name", StringType())
+                .add("parameters", MapType(StringType(), StringType()))
+            ),
+        )
+    ),
 )
+"""What we look at in Connect's schema of an envelope: of each column the logical type and, of a decimal, the scale."""
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """What Connect's schema says of a row; of each column its logical type and, of a decimal, the scale."""
-
-    row: Column
-
-    TYPE: ClassVar[StructType] = StructType().add(
-        "fields",
-        ArrayType(StructType().add("field", StringType()).add("fields", ArrayType(_COLUMN))),
-    )
-
-    def of(self, column: str) -> Column:
-        """The description of one column; null where the record comes without a schema."""
-        return F.get(F.filter(self.row["fields"], lambda one: one["field"] == column), 0)
+def kinds(schema: str) -> str:
+    """Connect's logical types by column: a map of names and scales; null without a schema."""
+    row = f"get(filter({schema}.fields, part -> part.field = 'after'), 0).fields"
+    entry = "struct(one.field, struct(one.name, try_element_at(one.parameters, 'scale') as scale))"
+    return f"map_from_entries(transform({row}, one -> {entry}))"
 
 
-def read_value(text: Column, type_: DataType, described: Column) -> Column:
-    """The value that a text of the envelope is; null where it is none of this type."""
-    name = described["name"]
+def read_value(text: str, type_: DataType, kind: str) -> str:
+    """The value that a text of the envelope is, or null where it is none of this type; `kind` is its entry in `kinds`."""
     match type_:
         case StringType():
             return text
         case BinaryType():
-            return F.try_to_binary(text, F.lit("base64"))
+            return f"try_to_binary({text}, 'base64')"
         case DecimalType():
-            scale = F.coalesce(F.try_element_at(described["parameters"], F.lit("scale")), F.lit("0"))
-            variable = F.from_json(text, "scale string, value string")
-            number = (
-                F.when(name == _DECIMAL, _unscaled(text, scale))
-                .when(name == _VARIABLE_SCALE, _unscaled(variable["value"], variable["scale"]))
-                .otherwise(text)
-            )
-            return _decimal(number, type_)
+            return _decimal(text, type_, kind)
         case TimestampType():
-            return _instant(text, name)
+            return _instant(text, f"{kind}.name")
         case DateType():
-            days = text.try_cast("int")
-            return F.when(
-                text.rlike(r"^-?\d+$"), F.date_add(F.lit("1970-01-01").cast("date"), days)
-            ).otherwise(F.regexp_replace(text, "Z$", "").try_cast("date"))
+            days = f"date_add(DATE'1970-01-01', try_cast({text} AS int))"
+            day = f"try_cast(trim(TRAILING 'Z' FROM {text}) AS date)"
+            return f"if({text} RLIKE '^-?[0-9]+$', {days}, {day})"
         case ArrayType() | MapType() | StructType():
-            return F.from_json(text, type_, {"mode": "PERMISSIVE"})
+            return f"from_json({text}, '{type_.simpleString()}')"
         case _:
-            return text.try_cast(type_)
+            return f"try_cast({text} AS {type_.simpleString()})"
 
 
-def _instant(text: Column, name: Column) -> Column:
-    number = text.try_cast("bigint")
-    chosen = F.when(name.isNull(), F.lit(None).cast("bigint"))
-    for logical, (times, by) in _MICROSECONDS_OF.items():
-        whole = (number - F.pmod(number, F.lit(by))).cast("decimal(20,0)")
-        micros = (whole / by).cast("bigint") if by > 1 else F.try_multiply(number, F.lit(times))
-        chosen = chosen.when(name == logical, micros)
-    bounded = F.when(chosen.between(_EARLIEST, _LATEST), chosen)
-    return F.when(name.isin(*_MICROSECONDS_OF), F.timestamp_micros(bounded)).otherwise(
-        text.try_cast("timestamp")
+def quoted(name: str) -> str:
+    """A name as Spark quotes it.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return f"`{name.replace('`', '``')}`"
+
+
+def literal(text: str) -> str:
+    """A text as Spark quotes it.
+
+    >>> literal("it's")
+    "'it\\\\'s'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _let(name: str, value: str, body: str) -> str:
+    """SQL has no names for parts of an expression; a lambda over an array of one has."""
+    return f"get(transform(array({value}), {name} -> {body}), 0)"
+
+
+def _instant(text: str, kind: str) -> str:
+    number = f"try_cast({text} AS bigint)"
+    units = {
+        "io.debezium.time.MicroTimestamp": number,
+        "io.debezium.time.NanoTimestamp": f"({number} - pmod({number}, 1000)) div 1000",
+        "io.debezium.time.Timestamp": f"try_multiply({number}, 1000L)",
+        "org.apache.kafka.connect.data.Timestamp": f"try_multiply({number}, 1000L)",
+    }
+    cases = " ".join(
+        f"WHEN '{name}' THEN "
+        + _let("us", micros, f"timestamp_micros(if(us BETWEEN {_EARLIEST} AND {_LATEST}, us, NULL))")
+        for name, micros in units.items()
     )
+    return f"CASE {kind} {cases} ELSE try_cast({text} AS timestamp) END"
 
 
-def _decimal(text: Column, type_: DecimalType) -> Column:
-    """The number with all its digits: one that has to be rounded is none of this type."""
-    number = text.try_cast(type_)
-    if type_.scale >= 18:
-        return number
-    whole = text.try_cast(DecimalType(38, 18))
-    return F.when(whole.isNull() | (whole == number), number)
-
-
-def _unscaled(text: Column, scale: Column) -> Column:
-    """A decimal as text, of the base64 of its digits as Java's BigInteger has them: 16 bytes at the most."""
-    octets = F.try_to_binary(text, F.lit("base64"))
-    first = F.conv(F.hex(F.substring(octets, 1, 1)), 16, 10).cast("int")
-    filled = F.lpad(F.hex(octets), 32, "0")
-    negative = first >= 128
-    padded = F.when(negative, F.lpad(F.hex(octets), 32, "F")).otherwise(filled)
-    high = F.conv(F.substring(padded, 1, 16), 16, -10).try_cast("decimal(20,0)")
-    low = F.conv(F.substring(padded, 17, 16), 16, 10).try_cast("decimal(20,0)")
-    number = F.try_add(F.try_multiply(high, F.lit("18446744073709551616").cast("decimal(20,0)")), low)
-    digits = F.lpad(F.abs(number).cast("string"), 40, "0")
-    places = scale.try_cast("int")
-    with_point = F.concat(
-        F.when(number < 0, F.lit("-")).otherwise(F.lit("")),
-        F.left(digits, F.lit(40) - places),
-        F.lit("."),
-        F.right(digits, places),
+def _decimal(text: str, type_: DecimalType, kind: str) -> str:
+    """The number with all its digits: one that would have to be rounded is none of this type."""
+    variable = f"from_json({text}, 'scale string, value string')"
+    number = (
+        f"CASE {kind}.name WHEN 'org.apache.kafka.connect.data.Decimal' THEN {_unscaled(text, f'{kind}.scale')} "
+        f"WHEN 'io.debezium.data.VariableScaleDecimal' THEN "
+        f"{_let('v', variable, _unscaled('v.value', 'v.scale'))} ELSE {text} END"
     )
-    return F.when(F.length(octets).between(1, 16) & places.between(0, 38), with_point)
+    exact = f"try_cast(d AS {type_.simpleString()})"
+    if type_.scale < 18:
+        whole = "try_cast(d AS decimal(38,18))"
+        exact = f"if({whole} IS NULL OR {whole} = {exact}, {exact}, NULL)"
+    return _let("d", number, exact)
+
+
+def _unscaled(text: str, scale: str) -> str:
+    """A decimal as text, of the base64 of its digits as Java's BigInteger has them, 16 bytes at the most."""
+    filled = "lpad(h, 32, if(substring(h, 1, 1) >= '8', 'F', '0'))"
+    high = f"cast(conv(substring({filled}, 1, 16), 16, -10) AS decimal(20,0))"
+    low = f"cast(conv(substring({filled}, 17, 16), 16, 10) AS decimal(20,0))"
+    number = f"try_add(try_multiply({high}, cast('18446744073709551616' AS decimal(20,0))), {low})"
+    digits = "lpad(cast(abs(n) AS string), 40, '0')"
+    places = f"coalesce(try_cast({scale} AS int), 0)"
+    written = f"concat(if(n < 0, '-', ''), left({digits}, 40 - {places}), '.', right({digits}, {places}))"
+    return _let(
+        "h",
+        f"hex(try_to_binary({text}, 'base64'))",
+        f"if(length(h) BETWEEN 2 AND 32 AND {places} BETWEEN 0 AND 38, {_let('n', number, written)}, NULL)",
+    )

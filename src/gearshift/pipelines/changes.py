@@ -6,27 +6,35 @@ read is told from one that is null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import MISSING
 from enum import Enum
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from gearshift.definitions import DELETED, POSITION, Topic
-from gearshift.pipelines.change_values import Described, read_value
+from gearshift.pipelines.change_values import DESCRIBED, kinds, literal, quoted, read_value
 from gearshift.schemas import spark_schema
 from gearshift.schemas.shapes import describe
 
 CHANGES = ("before", "after", "op", "source_time", "position")
+VALUE = "_value"
+WHY = "_why"
 MISSING_COLUMN = "GEARSHIFT_MISSING_COLUMN"
 BEGINS_ANEW = "GEARSHIFT_BEGINS_ANEW"
 _CORRUPT = "_corrupt"
-_SOURCE = ("connector", "lsn", "ts_ms", "ts_us", "file", "pos", "snapshot")
+SOURCE = ("connector", "lsn", "ts_ms", "ts_us", "file", "pos", "snapshot")
 _HAS_ROW = ("c", "u", "r")
+# Where in the database's log the change is: later changes of a row have a higher one. PostgreSQL's is the number of
+# its log's byte, MySQL's that of the file and of the byte in it. Without either it is the record's own offset: a
+# row's changes are in one partition.
+_POSITION = (
+    "coalesce(try_cast(_source.lsn AS bigint), "
+    "shiftleft(try_cast(regexp_extract(_source.file, '([0-9]+)$', 1) AS bigint), 36) "
+    "+ try_cast(_source.pos AS bigint), offset)"
+)
 _OPERATIONS = (*_HAS_ROW, "d", "t")
 _UNCHANGED = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 
@@ -37,79 +45,57 @@ def row_type(topic: Topic) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in type_.fields])
 
 
+def decode(raw: DataFrame, topic: Topic, found: Column, key: Column) -> DataFrame:
+    """Add the change that each record is, and why it is none; both are null for a tombstone.
+
+    `found` and `key` are the envelope and the key as text by column. Each step is a projection of its own: what is
+    used more than once is then computed once.
+    """
+    names = [quoted(field.name) for field in row_type(topic).fields]
+    parts = ("before", "after", "op", "source", "ts_ms")
+    frame = raw.withColumns({"_found": found, "_key": key}).selectExpr(
+        "*",
+        *(
+            f"if(_found.payload IS NOT NULL, _found.payload.{part}, _found.{part}) AS _{part}"
+            for part in parts
+        ),
+        f"{kinds('_found.schema')} AS _kinds",
+    )
+    # PostgreSQL sends the key alone unless told otherwise, and Debezium makes up what may not be null.
+    whole = "true" if topic.before else "coalesce(_source.connector, '') <> 'postgresql'"
+    by_key = {name: f"coalesce(_key.payload.{name}, _key.{name})" for name in names}
+    keys = ", ".join(f"{text} AS {name}" for name, text in by_key.items())
+    frame = frame.selectExpr(
+        "*",
+        f"CASE WHEN {whole} THEN _before WHEN _op = 'd' AND coalesce({', '.join(by_key.values())}) IS NOT NULL "
+        f"THEN struct({keys}) END AS _old",
+        f"{_POSITION} AS _position",
+    )
+    frame = frame.selectExpr(
+        "*",
+        f"if(_old IS NOT NULL, {_read(topic, '_old')}, NULL) AS _was",
+        f"if(_after IS NOT NULL, {_read(topic, '_after')}, NULL) AS _is",
+        f"{_missing(topic)} AS _missing",
+    )
+    return frame.selectExpr(
+        "*",
+        f"if(value IS NOT NULL, {_change(topic)}, NULL) AS {VALUE}",
+        f"if(value IS NOT NULL, {_why(topic)}, NULL) AS {WHY}",
+    )
+
+
 def parsed(topic: Topic) -> Column:
     """The JSON of a record's value as text by column: the envelope, or the envelope inside Connect's schema."""
     return F.from_json(
         F.col("value").cast("string"),
-        _envelope_type(topic),
+        envelope_type(topic),
         {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT},
     )
 
 
 def parsed_key(topic: Topic) -> Column:
     """The JSON of a record's key as text by column."""
-    row = _texts(topic)
-    type_ = StructType([*row.fields, StructField("payload", row)])
-    return F.from_json(F.col("key").cast("string"), type_, {"mode": "PERMISSIVE"})
-
-
-def change(topic: Topic, found: Column, key: Column) -> tuple[Column, Column]:
-    """The change that a parsed value and key are, and why they are none; both are null for a tombstone."""
-    wrapped = found["payload"].isNotNull()
-
-    def part(name: str) -> Column:
-        return F.when(wrapped, found["payload"][name]).otherwise(found[name])
-
-    names = [field.name for field in row_type(topic).fields]
-    before, after, op, source = part("before"), part("after"), part("op"), part("source")
-    described = Described(F.get(F.filter(found["schema"]["fields"], lambda one: one["field"] == "after"), 0))
-    whole = F.lit(topic.before) | (F.coalesce(source["connector"], F.lit("")) != "postgresql")
-    # PostgreSQL sends the key alone unless told otherwise, and Debezium makes up what may not be null.
-    by_key = {name: F.coalesce(key["payload"][name], key[name]) for name in names}
-    old = {name: F.when(whole, before[name]).otherwise(text) for name, text in by_key.items()}
-    new = {name: after[name] for name in names}
-    has_old = F.when(whole, before.isNotNull()).otherwise((op == "d") & _any_of(by_key.values()))
-    has_new = op.isin(*_HAS_ROW)
-    old_values, new_values = _read(topic, old, described), _read(topic, new, described)
-    defaults = _defaults(topic)
-    missing = _missing(topic, after, wrapped, source)
-    value = F.struct(
-        F.when(has_old & (op != "t"), _struct(old_values)).alias("before"),
-        F.when(
-            after.isNotNull(),
-            _struct(
-                {name: F.coalesce(new_values[name], defaults[name]) for name in defaults}, over=new_values
-            ),
-        ).alias("after"),
-        op.alias("op"),
-        _instant(source, part("ts_ms")).alias("source_time"),
-        _position(source).alias("position"),
-        _begins_anew(op, source).alias("begins"),
-        F.when(has_new, missing).alias("missing"),
-    )
-    envelope = "is not Debezium's envelope: there is no op of its"
-    why = F.when(
-        found.isNull() | found[_CORRUPT].isNotNull(), F.lit("is not readable as JSON of an envelope")
-    )
-    why = why.when(op.isNull() | ~op.isin(*_OPERATIONS), F.lit(envelope))
-    why = why.when(has_new & after.isNull(), F.lit("after is missing"))
-    why = why.when((op == "d") & ~has_old, F.lit("it does not say which row was deleted"))
-    for part_, condition, texts, values in (
-        ("after", has_new, new, new_values),
-        ("before", has_old, old, old_values),
-    ):
-        for field in row_type(topic).fields:
-            name, text = f"{part_}.{field.name}", texts[field.name]
-            unsent = (
-                f"{name} was not sent: it is large and did not change; declare the capture with before=True"
-            )
-            why = why.when(condition & text.isin(*_UNCHANGED), F.lit(unsent))
-            misfit = f"{name} is no {field.dataType.simpleString()}"
-            why = why.when(condition & text.isNotNull() & values[field.name].isNull(), F.lit(misfit))
-    for name in _required(topic):
-        why = why.when(has_new & missing.isNull() & after[name].isNull(), F.lit(f"after.{name} is null"))
-    is_there = F.col("value").isNotNull()
-    return F.when(is_there, value), F.when(is_there, why)
+    return F.from_json(F.col("key").cast("string"), key_type(topic), {"mode": "PERMISSIVE"})
 
 
 def wanted(value: Column, since: int | None) -> Column:
@@ -145,105 +131,130 @@ def columns(value: Column, topic: Topic) -> list[Column]:
     ]
 
 
-def _texts(topic: Topic) -> StructType:
+def texts_type(topic: Topic) -> StructType:
+    """A row as text by column."""
     return StructType([StructField(field.name, StringType()) for field in row_type(topic).fields])
 
 
-def _envelope_type(topic: Topic) -> StructType:
-    texts = _texts(topic)
-    source = StructType([StructField(name, StringType()) for name in _SOURCE])
+def key_type(topic: Topic) -> StructType:
+    """A key as text by column, itself or inside Connect's schema."""
+    row = texts_type(topic)
+    return StructType([*row.fields, StructField("payload", row)])
+
+
+def envelope_type(topic: Topic) -> StructType:
+    """An envelope as text by column, itself or inside Connect's schema."""
+    row = texts_type(topic)
     body = [
-        StructField("before", texts),
-        StructField("after", texts),
+        StructField("before", row),
+        StructField("after", row),
         StructField("op", StringType()),
         StructField("ts_ms", StringType()),
-        StructField("source", source),
+        StructField("source", StructType([StructField(name, StringType()) for name in SOURCE])),
     ]
     return StructType(
         [
             *body,
             StructField("payload", StructType(body)),
-            StructField("schema", Described.TYPE),
+            StructField("schema", DESCRIBED),
+            StructField("names", ArrayType(StringType())),
             StructField(_CORRUPT, StringType()),
         ]
     )
 
 
-def _read(topic: Topic, texts: Mapping[str, Column], described: Described) -> dict[str, Column]:
-    return {
-        field.name: read_value(texts[field.name], field.dataType, described.of(field.name))
+def _change(topic: Topic) -> str:
+    defaults = _defaults(topic)
+    row = ", ".join(
+        f"coalesce(_is.{name}, {defaults[name]}) AS {name}" if name in defaults else f"_is.{name}"
+        for name in (quoted(field.name) for field in row_type(topic).fields)
+    )
+    millis = "coalesce(try_cast(_source.ts_ms AS bigint), try_cast(_ts_ms AS bigint))"
+    micros = f"coalesce(try_cast(_source.ts_us AS bigint), try_multiply({millis}, 1000L))"
+    # Where the table began anew: at a truncate, and at the bounds of a snapshot.
+    begins = (
+        "CASE WHEN _op = 't' THEN _position + 1 "
+        "WHEN _op = 'r' AND _source.snapshot RLIKE '^(first|last)' THEN _position END"
+    )
+    return (
+        f"struct(_was AS before, if(_is IS NOT NULL, struct({row}), NULL) AS after, _op AS op, "
+        f"timestamp_micros({micros}) AS source_time, _position AS position, {begins} AS begins, _missing AS missing)"
+    )
+
+
+def _why(topic: Topic) -> str:
+    """The first thing that is wrong with a record; null if nothing is."""
+    has_row = f"_op IN {_HAS_ROW}"
+    wrong = [
+        (
+            f"_found IS NULL OR _found.{_CORRUPT} IS NOT NULL",
+            "it cannot be read as an envelope of Debezium's",
+        ),
+        (f"_op IS NULL OR _op NOT IN {_OPERATIONS}", "it is no envelope of Debezium's: there is no op"),
+        (f"{has_row} AND _after IS NULL", "after is missing"),
+        ("_op = 'd' AND _old IS NULL", "it does not say which row was deleted"),
+    ]
+    for part, texts, values in (("after", "_after", "_is"), ("before", "_old", "_was")):
+        for field in row_type(topic).fields:
+            named, name = quoted(field.name), f"{part}.{field.name}"
+            unsent = f"{name} was not sent: it is large and did not change; say before=True in app.cdc"
+            wrong.append((f"{texts}.{named} IN {_UNCHANGED}", unsent))
+            misfit = f"{texts}.{named} IS NOT NULL AND {values}.{named} IS NULL"
+            wrong.append((misfit, f"{name} is no {field.dataType.simpleString()}"))
+    for field in _required(topic):
+        wrong.append(
+            (f"{has_row} AND _missing IS NULL AND _after.{quoted(field)} IS NULL", f"after.{field} is null")
+        )
+    return f"CASE {' '.join(f'WHEN {condition} THEN {literal(words)}' for condition, words in wrong)} END"
+
+
+def _read(topic: Topic, texts: str) -> str:
+    values = (
+        f"{literal(field.name)}, "
+        + read_value(
+            f"{texts}.{quoted(field.name)}",
+            field.dataType,
+            f"try_element_at(_kinds, {literal(field.name)})",
+        )
         for field in row_type(topic).fields
-    }
-
-
-def _struct(values: Mapping[str, Column], *, over: Mapping[str, Column] | None = None) -> Column:
-    return F.struct(*(value.alias(name) for name, value in {**(over or {}), **values}.items()))
+    )
+    return f"named_struct({', '.join(values)})"
 
 
 def _required(topic: Topic) -> list[str]:
     type_ = StructType.fromJson(spark_schema(topic.value))
     defaults = _defaults(topic)
-    return [field.name for field in type_.fields if not field.nullable and field.name not in defaults]
+    return [field.name for field in type_.fields if not field.nullable and quoted(field.name) not in defaults]
 
 
-def _missing(topic: Topic, after: Column, wrapped: Column, source: Column) -> Column:
+def _missing(topic: Topic) -> str:
     """The first required column that a row of Debezium's does not have at all.
 
     A column that went from the source table is missing in all that follows: a query that sets each of these records
     aside would go on with nothing.
     """
-    text = F.col("value").cast("string")
-    row = F.when(wrapped, F.get_json_object(text, "$.payload.after")).otherwise(
-        F.get_json_object(text, "$.after")
+    text = "cast(value AS string)"
+    row = f"coalesce(get_json_object({text}, '$.payload.after'), get_json_object({text}, '$.after'))"
+    has = f"coalesce(_found.names, json_object_keys({row}))"
+    absent = " ".join(
+        f"WHEN _after.{quoted(name)} IS NULL AND NOT array_contains({has}, {literal(name)}) THEN {literal(name)}"
+        for name in _required(topic)
     )
-    missing = F.lit(None).cast("string")
-    for name in reversed(_required(topic)):
-        may_be = source["connector"].isNotNull() & after.isNotNull() & after[name].isNull()
-        absent = F.when(may_be, ~F.array_contains(F.json_object_keys(row), name)).otherwise(F.lit(False))
-        missing = F.when(absent, F.lit(name)).otherwise(missing)
-    return missing
+    chosen = f"CASE {absent} END" if absent else "cast(NULL AS string)"
+    genuine = f"_op IN {_HAS_ROW} AND _after IS NOT NULL AND _source.connector IS NOT NULL"
+    return f"if({genuine}, {chosen}, NULL)"
 
 
-def _defaults(topic: Topic) -> dict[str, Column]:
-    """What fields that need not be in the source table stand for without it."""
-    found: dict[str, Column] = {}
+def _defaults(topic: Topic) -> dict[str, str]:
+    """What fields that need not be in the source table stand for without it, by quoted name."""
+    found: dict[str, str] = {}
     for field in describe(topic.value).fields:
         default: Any = field.default
-        if default is MISSING or default is None or isinstance(default, list | dict):
-            continue
         type_ = row_type(topic)[field.name].dataType
-        if isinstance(type_, StructType):
+        if default is MISSING or default is None or isinstance(type_, ArrayType | MapType | StructType):
             continue
-        word = default.value if isinstance(default, Enum) and isinstance(default.value, str) else default
-        found[field.name] = F.lit(word.name if isinstance(word, Enum) else word).cast(type_)
+        if isinstance(default, Enum):
+            default = default.value if isinstance(default.value, str) else default.name
+        written = f"X'{default.hex()}'" if isinstance(default, bytes) else literal(str(default))
+        found[quoted(field.name)] = f"cast({written} AS {type_.simpleString()})"
     return found
-
-
-def _position(source: Column) -> Column:
-    """Where in the database's log the change is: later changes of a row have a higher one.
-
-    PostgreSQL's is the number of its log's byte, MySQL's that of the file and of the byte in it. Without either it
-    is the record's own offset: a row's changes are in one partition.
-    """
-    file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
-    binlog = F.shiftleft(file, 36) + source["pos"].try_cast("bigint")
-    return F.coalesce(source["lsn"].try_cast("bigint"), binlog, F.col("offset"))
-
-
-def _begins_anew(op: Column, source: Column) -> Column:
-    """The position at which the table began anew, for a truncate and for the bounds of a snapshot."""
-    bounds = source["snapshot"].rlike("^(first|last)")
-    return F.when(op == "t", _position(source) + 1).when((op == "r") & bounds, _position(source))
-
-
-def _instant(source: Column, ts_ms: Column) -> Column:
-    micros = F.coalesce(
-        source["ts_us"].try_cast("bigint"),
-        source["ts_ms"].try_cast("bigint") * 1000,
-        ts_ms.try_cast("bigint") * 1000,
-    )
-    return F.timestamp_micros(micros)
-
-
-def _any_of(values: Iterable[Column]) -> Column:
-    return reduce(lambda one, other: one | other, (value.isNotNull() for value in values))

@@ -132,6 +132,9 @@ class Driver:
                 self._run_batch(stretch)
         except Exception as error:
             failure = self.explain(error)
+            if self._begins_anew(failure):
+                self.halt()
+                return self.start(gear, f"the source began anew at {self._since}")
             self.halt(str(failure))
             raise failure from error
         return stretch
@@ -260,9 +263,7 @@ class Driver:
                 except Exception as error:
                     if self._stopping.is_set():
                         return
-                    failure = self.explain(error)
-                    if not self._begins_anew(failure):
-                        self._back_off(failure)
+                    self._back_off(self.explain(error))
 
     def _look_after(self) -> None:
         if time.monotonic() < self._backoff_until:
@@ -416,14 +417,17 @@ class Driver:
     def _read_versions(self) -> dict[str, Versions]:
         keeps = isinstance(self.pipeline.target, Table)
         return {
-            topic.name: Versions(writers={}, since=self._since if keeps and topic.as_of else None)
-            if topic.envelope is not None
-            else Versions(
-                writers={id_: schema.text for id_, schema in self._registry.versions(topic.subject).items()},
+            topic.name: Versions(
+                writers=self._schemas(topic.subject) if topic.is_registered else {},
                 refused=frozenset(self._refused),
+                keys=self._schemas(f"{topic.name}-key") if topic.envelope and topic.is_registered else {},
+                since=self._since if keeps and topic.as_of else None,
             )
             for topic in self.pipeline.topics.values()
         }
+
+    def _schemas(self, subject: str) -> dict[int, str]:
+        return {id_: schema.text for id_, schema in self._registry.versions(subject).items()}
 
     def _target_schema(self) -> int | None:
         target = self.pipeline.target

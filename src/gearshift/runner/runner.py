@@ -155,7 +155,8 @@ class Runner:
         self._said("creating topics and registering schemas")
         admin.ensure(capturing.topics_of(self.graph))
         for topic in self.graph.topics.values():
-            registry.register(topic)
+            if topic.envelope is None:  # what is in an envelope, its connector registers
+                registry.register(topic)
         self.engine = Engine(
             spark=self.spark, connection=connection, settings=self.settings, graph=self.graph, admin=admin
         )
