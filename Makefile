@@ -5,11 +5,12 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food test lint bench bench-deliveries bench-cdc lock clean
+.PHONY: help demo demo-food demo-cards test lint bench bench-deliveries bench-cdc lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
 	@echo "make demo-food  run the food-delivery story: from the app's database to kitchens, tables and a chart"
+	@echo "make demo-cards  run the card-statements story: month ends, late corrections, one month again"
 	@echo "make test   check and test everything"
 	@echo "make bench  measure Gearshift beside plain PySpark"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
@@ -21,6 +22,9 @@ demo: .venv/run.done
 # PostgreSQL and the drivers of both stores come with the development requirements.
 demo-food: .venv/dev.done
 	@$(BIN)/python examples/food_delivery/demo.py $(ARGS)
+
+demo-cards: .venv/run.done
+	@$(BIN)/python examples/card_statements/demo.py $(ARGS)
 
 test: .venv/dev.done .venv-airflow/done lint
 	$(BIN)/python -m pytest $(ARGS)

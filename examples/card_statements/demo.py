@@ -1,4 +1,4 @@
-"""The card-statements story in one command: `python examples/card_statements/demo.py`.
+"""`make demo-cards`: the card-statements story in one command, ending by itself.
 
 A year of transactions, twelve month ends, corrections that come late, and one month run again by hand.
 """
