@@ -6,14 +6,18 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gearshift.definitions import (
+    DELETED,
+    POSITION,
+    AsOf,
     ChangeCapture,
     Commit,
     Delivery,
+    Envelope,
     Evolution,
     Format,
     Graph,
@@ -99,8 +103,12 @@ class App:
         format: Format = "avro",  # noqa: A002  (the word users know)
         compatibility: str = "BACKWARD",
         max_lag: int | None = None,
+        envelope: Envelope | None = None,
     ) -> Topic:
-        """Declare a topic whose values are of a dataclass and whose key is one of its fields."""
+        """Declare a topic whose values are of a dataclass and whose key is one of its fields.
+
+        With envelope="debezium" it is one that a connector of your own fills with changes of such rows.
+        """
         where = _caller()
         _require_name(name, "topic", where, limit=249 - len(".dlq"))
         if name in self._topics:
@@ -126,6 +134,8 @@ class App:
             raise _wrong(
                 f"unknown compatibility {compatibility!r}", f"use {', '.join(_COMPATIBILITY)} or NONE", where
             )
+        if envelope not in (None, "debezium"):
+            raise _wrong(f"unknown envelope {envelope!r} of topic {name}", "use 'debezium'", where)
         if max_lag is not None and max_lag < 1:
             raise _wrong(f"topic {name} has max_lag={max_lag}", "use a number of records above 0", where)
         topic = Topic(
@@ -137,6 +147,7 @@ class App:
             format=format,
             compatibility=compatibility,
             max_lag=max_lag,
+            envelope=envelope,
             defined_at=where,
         )
         self._topics[name] = topic
@@ -184,8 +195,13 @@ class App:
         to: Topic | Table,
         freshness: str | None = None,
         gear: str | None = None,
+        as_of: AsOf | None = None,
     ) -> Callable[[Transform], Transform]:
-        """Declare a pipeline: a function from DataFrames, named as its parameters, to a DataFrame."""
+        """Declare a pipeline: a function from DataFrames, named as its parameters, to a DataFrame.
+
+        Of a captured table it sees the changes (`before`, `after`, `op`, `source_time`, `position`), or with
+        `as_of="latest"` the rows as they are now, with `_deleted` and `_position`, for a table with a key.
+        """
 
         called_at = _caller()
 
@@ -214,10 +230,17 @@ class App:
                 raise _wrong(
                     f"pipeline {name} writes to {to!r}", "to= takes what app.topic or app.table gave", where
                 )
+            if isinstance(to, Topic) and to.envelope is not None:
+                raise _wrong(
+                    f"pipeline {name} writes to {to.name}, which a connector fills",
+                    "use another topic",
+                    where,
+                )
+            sources = _match_sources(name, transform, source, where)
             self._pipelines[name] = Pipeline(
                 name=name,
                 transform=transform,
-                sources=_match_sources(name, transform, source, where),
+                sources=_seen(name, sources, to, as_of, where) if as_of is not None else sources,
                 target=to,
                 freshness=promise,
                 gear=chosen or promise.gear,
@@ -255,11 +278,13 @@ class App:
         tables: Mapping[str, type[Any]],
         password: str | None = None,
         partitions: int = 1,
+        before: bool = False,
     ) -> ChangeCapture:
         """Declare a change capture: each table's snapshot and then its changes go to the topic NAME.SCHEMA.TABLE.
 
         `tables` has the dataclass of each table's rows. `password` is for a Connect of your own and names the place
-        where it finds the database's password, such as ${env:ORDERS_DB_PASSWORD}.
+        where it finds the database's password, such as ${env:ORDERS_DB_PASSWORD}. With `before`, PostgreSQL is told
+        to send rows whole as they were (REPLICA IDENTITY FULL): otherwise of a deleted row only the key is known.
 
         >>> from dataclasses import dataclass
         >>> @dataclass
@@ -313,6 +338,7 @@ class App:
                 format="json",
                 compatibility="NONE",
                 envelope="debezium",
+                before=before,
                 defined_at=where,
             )
         capture = ChangeCapture(
@@ -468,6 +494,33 @@ def _match_sources(
             where,
         )
     return {parameter: source[parameter] for parameter in parameters}
+
+
+def _seen(
+    name: str, sources: Mapping[str, Topic | Table], to: Topic | Table, as_of: str, where: Location
+) -> dict[str, Topic | Table]:
+    """The sources with the captured tables as they are now."""
+    if as_of != "latest":
+        raise _wrong(f"pipeline {name} has as_of={as_of!r}", "say as_of='latest', or leave it out", where)
+    captured = [source for source in sources.values() if isinstance(source, Topic) and source.envelope]
+    if len(captured) != 1:
+        raise _wrong(
+            f"pipeline {name} has as_of='latest' and {len(captured)} captured tables among its sources",
+            "give it one topic of app.cdc",
+            where,
+        )
+    if isinstance(to, Table) and (not to.key or to.order_by != (POSITION,) or to.deleted != DELETED):
+        raise _wrong(
+            f"pipeline {name} has as_of='latest', and table {to.name} does not keep rows by what it gives",
+            f"declare it with key=…, order_by={POSITION!r}, deleted={DELETED!r}",
+            where,
+        )
+    return {
+        parameter: replace(source, as_of="latest")
+        if isinstance(source, Topic) and source.envelope is not None
+        else source
+        for parameter, source in sources.items()
+    }
 
 
 def _check_handler(name: str, handler: Callable[..., Any], batch: int | None, where: Location) -> None:

@@ -17,6 +17,12 @@ Commit = Literal["sync", "async"]
 Start = Literal["earliest", "latest", "error"]
 Evolution = Literal["evolve", "strict"]
 Envelope = Literal["debezium"]
+AsOf = Literal["latest"]
+
+DELETED = "_deleted"
+"""The column that says, of a row as it is now, that it is gone."""
+POSITION = "_position"
+"""The column that says where in the database's log a row's latest change is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,21 @@ class Topic:
     """How many records the slowest consumer group may be behind before producers are slowed down."""
     envelope: Envelope | None = None
     """What values are wrapped in: Debezium's before, after and op on the topics of a change capture."""
+    before: bool = False
+    """Whether PostgreSQL sends whole rows as they were before (REPLICA IDENTITY FULL), not only their keys."""
+    as_of: AsOf | None = None
+    """How a pipeline sees changes: as they are, or with "latest" as the rows that they lead to."""
     defined_at: Location
 
     @property
     def subject(self) -> str:
         """The registry's name for the schema of this topic's values."""
         return f"{self.name}-value"
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether its values begin with the id of a registered schema; JSON from a connector does not."""
+        return self.envelope is None or self.format == "avro"
 
     @property
     def dead_letters(self) -> str:

@@ -58,12 +58,20 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         for entry in runner.get("deliveries", ())
         if entry["advice"]
     ]
+    parts += [_capture_line(entry) for entry in runner.get("captures", ())]
     parts += [
         f"source {source['name']} → {source['topic']}: {source['sent']:,} sent"
         + (f", [red]{escape(source['error'])}[/]" if source["error"] else "")
         for source in runner["sources"]
     ]
     return Group(*parts)
+
+
+def _capture_line(entry: dict[str, Any]) -> str:
+    state = "running" if entry["running"] else entry["state"]
+    restarts = f", {entry['restarts']} restarts" if entry["restarts"] else ""
+    line = f"change capture {entry['name']} → {', '.join(entry['topics'])}: {state}{restarts}"
+    return line + (f", [red]{escape(entry['error'])}[/]" if entry["error"] else "")
 
 
 def _deliveries_table(deliveries: list[dict[str, Any]]) -> Table:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from gearshift import tables
 from gearshift.definitions import Location, Pipeline, Table, Topic
 from gearshift.errors import (
+    CheckError,
     CheckpointFormatError,
     GearRefusedError,
     GearshiftError,
@@ -119,8 +120,12 @@ class Checker:
         with calling(pipeline):
             _, made = planning.trace(pipeline, frames)
         frame = engines.apply(pipeline, frames)
+        if any(topic.as_of for topic in pipeline.topics.values()):
+            _check_latest(frames, frame, pipeline, made)
         if isinstance(pipeline.target, Topic):
             check_columns(frame.schema, pipeline, pipeline.target)
+        elif pipeline.target.key:
+            _check_upsert(frame, pipeline, pipeline.target)
         if not pipeline.topics:
             static = _refused(
                 pipeline, "table source", "a table as its only source", "read the topic that feeds it"
@@ -203,7 +208,7 @@ class Checker:
         if isinstance(source, Topic):
             raw = reading.read_stream(self._engine.spark, self._engine.connection, source)
             # Any id will do: the plan has the same operators for every version.
-            versions = reading.Versions(writers={1: schema_text(source)})
+            versions = reading.Versions(writers={} if source.envelope else {1: schema_text(source)})
             return reading.rows(raw, source, versions, name=name)
         return self._table(source)
 
@@ -233,7 +238,10 @@ class Checker:
         if words is None:
             return
         at = planning.blame(made, lambda each: planning.refusal(spark, each, mode) is not None)
-        into = "a table takes only final rows: aggregate over F.window with a watermark, or write to a topic"
+        into = (
+            "a table without a key takes only final rows: give it the key that you group by, "
+            "aggregate over F.window with a watermark, or write to a topic"
+        )
         yield Refusal(
             operator=f"{mode} mode",
             what=words,
@@ -272,6 +280,36 @@ class Checker:
             )
         if not refused and (words := planning.refusal(spark, frame, mode, real_time=True)) is not None:
             yield _refused(pipeline, "real-time mode", words, "stay near-real-time")
+
+
+def _check_latest(
+    frames: Mapping[str, DataFrame], frame: DataFrame, pipeline: Pipeline, made: list[planning.Made]
+) -> None:
+    """Refuse what would make rows as they are now out of date: each change passes by once, and alone."""
+    refused = [("Aggregate", "an aggregation over rows as they are now would count every change of a row")]
+    hints = ["keep them in a table with a key, and aggregate over that table in batch"]
+    if isinstance(pipeline.target, Table):
+        refused.append(("Filter", "a filter keeps a row in the table that no longer passes it"))
+        hints.append("say it as a deletion: withColumn('_deleted', F.col('_deleted') | ~condition)")
+    for (operator, what), hint in zip(refused, hints, strict=True):
+        usual = sum(planning.count(each, operator) for each in frames.values())
+        if planning.count(frame, operator) > usual:
+            at = planning.blame(
+                made, lambda each, name=operator, most=usual: planning.count(each, name) > most
+            )
+            where = at or pipeline.defined_at
+            raise CheckError(what, hint=hint, pipeline=pipeline.name, file=where.file, line=where.line)
+
+
+def _check_upsert(frame: DataFrame, pipeline: Pipeline, table: Table) -> None:
+    """Refuse rows that a table with a key cannot take, before they come."""
+    where = pipeline.defined_at
+    try:
+        tables.check_upsert(table, frame)
+    except TableError as error:
+        raise TableError(
+            error.what, hint=error.hint, pipeline=pipeline.name, file=where.file, line=where.line
+        ) from None
 
 
 def _refused(pipeline: Pipeline, operator: str, what: str, rewrite: str) -> Refusal:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from gearshift.definitions import Pipeline, Topic
 from gearshift.errors import DecodeError
 from gearshift.pipelines import reading
+from gearshift.pipelines.changes import WHY
 from gearshift.pipelines.checkpoint import Offsets
 from gearshift.pipelines.engine import Engine, Versions
 from gearshift.pipelines.listener import Corrupt
@@ -103,7 +104,9 @@ def _corrupt_records(
     ends = {partition: ranges.get(partition, (0, 0))[1] for partition in range(described)}
     raw = reading.read_range(engine.spark, engine.connection, topic.name, starts, ends)
     bad = reading.decode(raw, topic, versions).where(F.col(reading.CORRUPT))
-    columns = ("key", "value", "headers", "partition", "offset", "timestamp")
+    columns = ["key", "value", "headers", "partition", "offset", "timestamp"]
+    if topic.envelope is not None:
+        columns.append(WHY)
     found = bad.select(*columns).orderBy("partition", "offset").collect()
     return [_letter(engine, pipeline, row, topic, versions) for row in found]
 
@@ -112,7 +115,7 @@ def _letter(
     engine: Engine, pipeline: Pipeline, row: Any, topic: Topic, versions: reading.Versions
 ) -> DeadLetter:
     value = bytes(row.value) if row.value is not None else None
-    schema_id, reason = _reason(value, topic, versions)
+    schema_id, reason = _reason(value, topic, versions) if topic.envelope is None else (None, row[WHY])
     return DeadLetter(
         topic=topic.name,
         partition=row.partition,

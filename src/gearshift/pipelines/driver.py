@@ -21,6 +21,7 @@ from gearshift.errors import GearshiftError, QueryError, RunnerError
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
+from gearshift.pipelines.changes import BEGINS_ANEW
 from gearshift.pipelines.engine import Engine, Gate
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.ledger import Batch, Stretch
@@ -65,6 +66,7 @@ class Driver:
         self.stretch: Stretch | None = None
         self._registry = registry
         self._refused: set[int] = set()
+        self._since = 0
         self._gate = Gate()
         self._progressed = threading.Condition()
         self._stopping = threading.Event()
@@ -249,7 +251,9 @@ class Driver:
                 except Exception as error:
                     if self._stopping.is_set():
                         return
-                    self._back_off(self.explain(error))
+                    failure = self.explain(error)
+                    if not self._begins_anew(failure):
+                        self._back_off(failure)
 
     def _look_after(self) -> None:
         if time.monotonic() < self._backoff_until:
@@ -275,6 +279,10 @@ class Driver:
 
     def _recover(self, query: StreamingQuery) -> None:
         failure = self._failure(query)
+        if failure is not None and self._begins_anew(failure):
+            self.halt()
+            self.start(self.gear, f"the source began anew at {self._since}")
+            return
         unknown = re.search(rf"{UNKNOWN_SCHEMA}=(\d+);", str(failure)) if failure else None
         self.halt(str(failure) if failure else "the query ended by itself")
         self.condition.restarts += 1
@@ -285,6 +293,16 @@ class Driver:
         raise failure or QueryError(
             "the query ended by itself", hint="it is started again", pipeline=self.pipeline.name
         )
+
+    def _begins_anew(self, failure: GearshiftError) -> bool:
+        """Let the table forget what was before a truncate or a new snapshot; whether this is why the query stopped."""
+        found = re.search(rf"{BEGINS_ANEW}=(\d+);", str(failure))
+        target = self.pipeline.target
+        if found is None or not isinstance(target, Table):
+            return False
+        tables.forget_before(target, self.engine.table_uri(target), int(found[1]))
+        self._since = int(found[1])
+        return True
 
     def _learn(self, schema_id: int) -> None:
         """A record came with an id that was not registered when the query started: new, or never heard of."""
@@ -374,13 +392,19 @@ class Driver:
             write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
 
     def _read_versions(self) -> dict[str, Versions]:
+        keeps = isinstance(self.pipeline.target, Table)
         return {
             topic.name: Versions(
-                writers={id_: schema.text for id_, schema in self._registry.versions(topic.subject).items()},
+                writers=self._schemas(topic.subject) if topic.is_registered else {},
                 refused=frozenset(self._refused),
+                keys=self._schemas(f"{topic.name}-key") if topic.envelope and topic.is_registered else {},
+                since=self._since if keeps and topic.as_of else None,
             )
             for topic in self.pipeline.topics.values()
         }
+
+    def _schemas(self, subject: str) -> dict[int, str]:
+        return {id_: schema.text for id_, schema in self._registry.versions(subject).items()}
 
     def _target_schema(self) -> int | None:
         target = self.pipeline.target

@@ -125,6 +125,7 @@ def start(
 ) -> StreamingQuery:
     """Start the pipeline's query in a gear, on its one checkpoint."""
     frame = transformed(engine, pipeline, versions, gear)
+    mode = planning.output_mode(engine.spark, frame, pipeline)
     if isinstance(pipeline.target, Topic):
         assert schema_id is not None
         output = writing.records(frame, pipeline, pipeline.target, schema_id=schema_id, stamp=stamp)
@@ -134,10 +135,10 @@ def start(
             .option("topic", pipeline.target.name)
             .option("kafka.compression.type", "lz4")  # half as fast again as without, in every gear
             .option("kafka.linger.ms", "0" if gear is Gear.REAL_TIME else "5")
-            .outputMode(planning.output_mode(engine.spark, frame, pipeline))
+            .outputMode(mode)
         )
     else:
-        writer = frame.writeStream.foreachBatch(on_batch).outputMode("append")
+        writer = frame.writeStream.foreachBatch(on_batch).outputMode(mode)
     writer = writer.option("checkpointLocation", f"{engine.folder_of(pipeline)}/spark")
     writer = writer.queryName(engine.query_name(pipeline))
     if gear is Gear.REAL_TIME:

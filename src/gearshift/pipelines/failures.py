@@ -6,6 +6,7 @@ import re
 
 from gearshift.definitions import Location, Pipeline
 from gearshift.errors import GearshiftError, QueryError, TransformError
+from gearshift.pipelines.changes import MISSING_COLUMN
 from gearshift.pipelines.user_code import first_line
 from gearshift.pipelines.writing import NULL_FIELD
 
@@ -32,6 +33,15 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
             line=where.line,
         )
     cause = _innermost(text) or first_line(error)
+    gone = re.search(rf"{MISSING_COLUMN}=([^;]+);", cause)
+    if gone:
+        return QueryError(
+            f"the source table has no column {gone[1]} any more",
+            hint="make the field Optional or give it a default, and start the app again: nothing is lost",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        )
     null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
     return QueryError(
         f"the transform gave no value for the required field {null[1]}"

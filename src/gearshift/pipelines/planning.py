@@ -57,10 +57,12 @@ def real_time_operators(spark: SparkSession) -> frozenset[str]:
 def output_mode(spark: SparkSession, frame: DataFrame, pipeline: Pipeline) -> str:
     """The output mode of a pipeline, the same in every gear.
 
-    Topics take updates, the only mode real-time has. What Spark refuses to run so (a join of two
-    streams) can never run in real-time, and is appended. A table takes only rows that are final.
+    Topics take updates, the only mode real-time has, and so do tables with a key, where a row replaces the one
+    before. What Spark refuses to run so (a join of two streams) can never run in real-time, and is appended.
+    A table without a key takes only rows that are final.
     """
-    if isinstance(pipeline.target, Topic) and refusal(spark, frame, "update") is None:
+    target = pipeline.target
+    if (isinstance(target, Topic) or target.key) and refusal(spark, frame, "update") is None:
         return "update"
     return "append"
 
@@ -110,6 +112,12 @@ def blame(made: list[Made], is_guilty: Callable[[DataFrame], bool]) -> Location 
 def shuffles(spark: SparkSession, frame: DataFrame) -> int:
     """How many times the frame is shuffled: each holds tasks of its own in real-time."""
     return sum(name == "Exchange" for name in streaming_operators(spark, frame))
+
+
+def count(frame: DataFrame, operator: str) -> int:
+    """How many of an operator the user's lines ask for, before Spark improves on them."""
+    text = str(_java(frame).queryExecution().analyzed().toString())
+    return sum(name == operator for _, name in _tree(text))
 
 
 def _explain(spark: SparkSession, frame: DataFrame) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as defaulting
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
+from gearshift.pipelines import change_avro, changes
+from gearshift.pipelines.changes import VALUE, WHY
 from gearshift.pipelines.checkpoint import Offsets
 from gearshift.schemas import avro_schema, spark_schema
 from gearshift.schemas.wire import head
@@ -23,7 +26,6 @@ from gearshift.topics import for_java
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VALUE = "_value"
 CORRUPT = "_corrupt"
 AGE = "_age"
 DECODED = "_decoded"
@@ -41,6 +43,10 @@ class Versions:
 
     writers: Mapping[int, str]
     refused: frozenset[int] = frozenset()
+    keys: Mapping[int, str] = defaulting(default_factory=dict[int, str])
+    """Of changes in Avro: the schemas of the records' keys."""
+    since: int | None = None
+    """Of rows as they are now: the position before which a table has forgotten all; None where no table forgets."""
 
 
 def row_type(topic: Topic) -> StructType:
@@ -90,6 +96,8 @@ def read_range(
 
 def decode(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
     """Add the decoded value and whether it is corrupt to a topic's raw records."""
+    if topic.envelope is not None:
+        return _decode_changes(raw, topic, versions)
     decoded = _from_avro(topic, versions) if topic.format == "avro" else _from_json(topic, versions)
     with_value = raw.withColumn(VALUE, decoded)
     corrupt = F.col(VALUE).isNull()
@@ -121,6 +129,10 @@ def rows(raw: DataFrame, topic: Topic, versions: Versions, *, name: str, aged: b
         decoded = decoded.withColumn(AGE, _age())
         counts.append(F.percentile_approx(AGE, [0.5, 0.99], 200).alias("age"))
     good = decoded.observe(f"decode_{name}", *counts).where(~F.col(CORRUPT))
+    if topic.envelope is not None:
+        value = F.col(VALUE)
+        good = good.where(changes.wanted(value, versions.since))
+        return good.select(*changes.columns(value, topic))
     return good.select(*(F.col(VALUE)[field.name].alias(field.name) for field in row_type(topic).fields))
 
 
@@ -132,6 +144,24 @@ def offsets_of(progress_source: Mapping[str, Any], which: str) -> Offsets | None
     if not found:
         return None
     return parse_offsets(found if isinstance(found, str) else json.dumps(found))
+
+
+def _decode_changes(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
+    if topic.format == "avro":
+        payload, chosen, chosen_key = F.expr("substring(value, 6)"), None, None
+        for id_, writer in versions.writers.items():
+            chosen = _when(chosen, _starts_with([id_]), change_avro.envelope(topic, payload, writer))
+        for id_, writer in versions.keys.items():
+            starts = F.startswith(F.col("key"), F.lit(head(id_)))
+            key = change_avro.key(topic, F.expr("substring(key, 6)"), writer)
+            chosen_key = _when(chosen_key, starts, key)
+        found = _otherwise(chosen, changes.envelope_type(topic), versions)
+        none = F.lit(None).cast(changes.key_type(topic))
+        key = chosen_key.otherwise(none) if chosen_key is not None else none
+    else:
+        found, key = changes.parsed(topic), changes.parsed_key(topic)
+    decoded = changes.decode(raw, topic, found, key)
+    return decoded.withColumn(CORRUPT, F.col(WHY).isNotNull())
 
 
 def _age() -> Column:

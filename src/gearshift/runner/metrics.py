@@ -37,11 +37,13 @@ class _Status(Collector):
         pipelines: list[dict[str, Any]] = self._status.get("pipelines") or []
         deliveries: list[dict[str, Any]] = self._status.get("deliveries") or []
         sources: list[dict[str, Any]] = self._status.get("sources") or []
+        captures: list[dict[str, Any]] = self._status.get("captures") or []
         for metric in (
             *_pipelines(app, pipelines),
             *_deliveries(deliveries),
             *_lag(app, pipelines, deliveries),
             *_sources(app, sources),
+            *_captures(app, captures),
         ):
             if metric.samples:
                 yield metric
@@ -140,6 +142,24 @@ def _sources(app: str, sources: list[dict[str, Any]]) -> Iterator[Metric]:
         for entry in sources:
             _add(metric, [app, entry.get("name"), entry.get("topic")], entry.get(field))
         yield metric
+
+
+def _captures(app: str, captures: list[dict[str, Any]]) -> Iterator[Metric]:
+    labels = ["app", "capture", "connector"]
+    running = GaugeMetricFamily(
+        "gearshift_capture_running", "1 while the connector and its tasks run.", labels=labels
+    )
+    restarts = CounterMetricFamily(
+        "gearshift_capture_restarts",
+        "Times that a failed connector or task was started again.",
+        labels=labels,
+    )
+    for entry in captures:
+        named = [app, entry.get("name"), entry.get("connector")]
+        _add(running, named, entry.get("running"))
+        _add(restarts, named, entry.get("restarts"))
+    yield running
+    yield restarts
 
 
 def _add(metric: CounterMetricFamily | GaugeMetricFamily, labels: list[Any], value: float | None) -> None:

@@ -28,15 +28,20 @@ from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.listener import Progress, listen
 from gearshift.pipelines.session import open_session
 from gearshift.pipelines.shift import Shifted, shift
+from gearshift.runner import captures as capturing
 from gearshift.runner.control import Control, Emit
 from gearshift.runner.crew import Crew, start_crews
+from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.note import Note
 from gearshift.runner.rates import Rates
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.sources import Simulator
+from gearshift.sources.cdc import Capture
 from gearshift.stack.artifacts import jars
 from gearshift.stack.processes import Pid
+from gearshift.stack.revival import Revival
+from gearshift.stack.stores import wanted
 from gearshift.topics import Admin, DeadLetters
 
 if TYPE_CHECKING:
@@ -62,6 +67,7 @@ class Runner:
         self.drivers: dict[str, Driver] = {}
         self.simulators: dict[str, Simulator] = {}
         self.crews: dict[str, Crew] = {}
+        self.captures: dict[str, Capture] = {}
         self._file = file
         self._said = said
         self._exit = ExitStack()
@@ -109,6 +115,7 @@ class Runner:
             "registry_url": self.stack.registry_url,
             "pipelines": [self._pipeline_status(driver) for driver in self.drivers.values()],
             "deliveries": [crew.status() for crew in self.crews.values()],
+            "captures": [capturing.describe(capture) for capture in self.captures.values()],
             "sources": [
                 {
                     "name": simulator.source.name,
@@ -150,13 +157,15 @@ class Runner:
             finally:
                 self.spark = opening.result()
                 self._at_exit(self.spark.stop)
+        self._exit.enter_context(Revival(self.stack, said=self._said))
         connection = self.stack.connection
         admin = Admin(connection)
         registry = self._exit.enter_context(Registry(connection))
         self._said("creating topics and registering schemas")
-        admin.ensure(self.graph.topics.values())
+        admin.ensure(capturing.topics_of(self.graph))
         for topic in self.graph.topics.values():
-            registry.register(topic)
+            if topic.envelope is None:  # what is in an envelope, its connector registers
+                registry.register(topic)
         self.engine = Engine(
             spark=self.spark, connection=connection, settings=self.settings, graph=self.graph, admin=admin
         )
@@ -173,6 +182,10 @@ class Runner:
         self._check()
         listen(self.spark, self._on_progress)
         self._answer()
+        self.captures = capturing.start_captures(
+            self.graph, connection, self.settings, said=self._said, at_exit=self._at_exit
+        )
+        self._exit.enter_context(Maintenance(self.graph, self.settings))
         for driver in self.drivers.values():
             self._said(f"starting {driver.pipeline.name} in {driver.gear}")
             self._at_exit(driver.close)
@@ -292,7 +305,7 @@ class Runner:
 
     def _measure(self) -> None:
         """Look at Kafka's end offsets: arrivals and output as they happen, also between real-time's reports."""
-        names = {topic.name for topic in self.graph.topics.values()}
+        names = {topic.name for topic in capturing.topics_of(self.graph)}
         ends = self.engine.admin.end_offsets(sorted(names)) if names else {}
         for driver in self.drivers.values():
             name, done = driver.pipeline.name, flat(driver.books.ledger.ends)
@@ -309,10 +322,11 @@ class Runner:
 
 
 def _services(graph: Graph, settings: Settings) -> tuple[str, ...]:
-    """The local stores to start: those asked for, and those that a delivery of the app writes to."""
-    needed = (getattr(delivery.target, "needs", None) for delivery in graph.deliveries.values())
+    """The local stores to start: those asked for, those that a delivery writes to, and what change capture needs."""
+    needed = [getattr(delivery.target, "needs", None) for delivery in graph.deliveries.values()]
+    needed += capturing.NEEDS if graph.captures else ()
     found = dict.fromkeys([*settings.services, *(name for name in needed if name is not None)])
-    return tuple(name for name in found if getattr(settings, name) is None)
+    return tuple(wanted(settings.model_copy(update={"services": tuple(found)})))
 
 
 def _java_pid(spark: SparkSession) -> Pid | None:

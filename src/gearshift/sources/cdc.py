@@ -65,6 +65,8 @@ class Capture:
     def __init__(self, capture: ChangeCapture, settings: Settings, connection: Connection) -> None:
         self.capture = capture
         self.error: str | None = None
+        self.last: ConnectorStatus | None = None
+        """How the connector was when it was last looked at."""
         self.restarts = 0
         self._settings = settings
         self._connection = connection
@@ -87,6 +89,10 @@ class Capture:
         if self._thread.is_alive():
             self._thread.join(timeout=60)
         self._connect.close()
+
+    def delete(self) -> None:
+        """Take the connector away, so that nobody reads the slot; it goes on from there when it is created again."""
+        self._connect.delete(self.capture.connector)
 
     @property
     def running(self) -> bool:
@@ -122,7 +128,7 @@ class Capture:
         wait = _AGAIN.first
         while not self._closing.wait(LOOKS_EVERY.total_seconds()):
             try:
-                status = self._connect.status(self.capture.connector)
+                status = self.last = self._connect.status(self.capture.connector)
                 failure = self._failure(status)
                 if failure is None:
                     self.error, wait = None, _AGAIN.first
@@ -134,6 +140,7 @@ class Capture:
                 self._connect.restart_failed(self.capture.connector)
                 self.restarts += 1
             except ConnectError as error:
+                self.last = None
                 self._tell(error)
 
     def _failure(self, status: ConnectorStatus | None) -> ConnectError | None:
@@ -175,6 +182,7 @@ def connector_config(capture: ChangeCapture, database: Database, password: str) 
         # Debezium would try for ever by itself, and Connect call that running.
         "errors.max.retries": "2",
         "retriable.restart.connector.wait.ms": "1000",
+        **_identity(capture),
         # Truncates are left out unless asked for.
         "skipped.operations": "none",
         # Without Connect's schema in every record a value has to say itself what it is.
@@ -191,6 +199,12 @@ def connector_config(capture: ChangeCapture, database: Database, password: str) 
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
     }
+
+
+def _identity(capture: ChangeCapture) -> dict[str, str]:
+    """Have PostgreSQL send whole rows as they were, for the tables that are declared so."""
+    whole = [re.escape(table) for table, topic in capture.topics.items() if topic.before]
+    return {"replica.identity.autoset.values": ",".join(f"{table}:FULL" for table in whole)} if whole else {}
 
 
 def _no_address() -> SettingsError:

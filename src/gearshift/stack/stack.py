@@ -86,7 +86,7 @@ class Stack:
 
     @property
     def usable(self) -> bool:
-        """Whether of each kind of service one is left, and nobody is taking them down."""
+        """Whether a broker and the registry are left, and nobody is taking them down."""
         return self._state is None or self._state.usable
 
     def dead(self) -> list[Running]:

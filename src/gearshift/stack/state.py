@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gearshift.settings import KNOWN_SERVICES
 from gearshift.stack.files import write_whole
 from gearshift.stack.processes import Pid
 
@@ -49,11 +50,12 @@ class State:
 
     @property
     def usable(self) -> bool:
-        """Whether it answered, its owner lives, and of each kind of service one is left."""
+        """Whether it answered, its owner lives, and a broker and the registry are left; stores are started again."""
         if not self.ready or self.stopping or not self.owner.alive:
             return False
-        kinds = {service.name.partition("-")[0] for service in self.services}
-        return kinds == {service.name.partition("-")[0] for service in self.services if service.ready}
+        needed = [service for service in self.services if service.name not in KNOWN_SERVICES]
+        kinds = {service.name.partition("-")[0] for service in needed}
+        return kinds == {service.name.partition("-")[0] for service in needed if service.ready}
 
     def with_service(self, running: Running) -> State:
         """This state, with a service in the place of the one of its name."""

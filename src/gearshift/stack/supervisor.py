@@ -15,9 +15,10 @@ from typing import Any
 
 from gearshift import errors
 from gearshift.errors import GearshiftError, StackError
-from gearshift.settings import Settings
+from gearshift.settings import KNOWN_SERVICES, Settings
 from gearshift.stack.lifecycle import find, up
 from gearshift.stack.processes import last_lines
+from gearshift.stack.revival import Revival
 from gearshift.stack.stack import Stack, folder
 from gearshift.stack.stores import wanted
 
@@ -48,11 +49,18 @@ def detach(settings: Settings) -> Stack:
 
 def hold(stack: Stack, *, said: Callable[[str], None]) -> None:
     """Stay until somebody takes the stack down; raise when it cannot be used any more."""
+    with Revival(stack, said=said):
+        _hold(stack, said)
+
+
+def _hold(stack: Stack, said: Callable[[str], None]) -> None:
     known_dead: set[int] = set()
     while not stack.stopping:
         for service in stack.dead():
             if stack.stopping:
                 return
+            if service.name in KNOWN_SERVICES:
+                continue  # it is started again
             if not stack.usable:
                 raise StackError(
                     f"{service.name} ended\n{last_lines(Path(service.log))}\n",

@@ -6,7 +6,7 @@ from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql
 from gearshift.tables.reading import load
 from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths
-from gearshift.tables.upserting import upsert
+from gearshift.tables.upserting import check_upsert, forget_before, upsert
 from gearshift.tables.writing import append, overwrite, replace_partitions
 
 __all__ = [
@@ -18,9 +18,11 @@ __all__ = [
     "StoredFile",
     "Vacuum",
     "append",
+    "check_upsert",
     "compact",
     "exists",
     "find",
+    "forget_before",
     "history",
     "load",
     "names",

@@ -75,6 +75,26 @@ def upsert(
         files.remove(uri, staged, storage_options)
 
 
+def forget_before(table: Table, uri: str, position: int, *, storage_options: StorageOptions = None) -> None:
+    """Take out every row whose `order_by` is lower than a number: its source began anew there."""
+    (order,) = table.order_by
+    if opened(uri, storage_options) is None:
+        return
+
+    def commit(delta: DeltaTable | None) -> Commit | None:
+        if delta is None:
+            return None
+        delta.delete(f'"{order}" < {position}')
+        return done(delta, 0, 0)
+
+    attempt(uri, commit, storage_options)
+
+
+def check_upsert(table: Table, frame: Frame) -> None:
+    """Raise if rows of these columns can never be merged into the table."""
+    _check_columns(table, incoming_fields(table, frame))
+
+
 def _merge_in(
     table: Table,
     uri: str,
