@@ -44,7 +44,7 @@ class Orders:
                 " status text NOT NULL, note text, placed_at timestamptz NOT NULL)"
             )
             database.execute(
-                "INSERT INTO orders SELECT n, 'r' || n % 300, n / 7.0, 'placed', CASE WHEN n % 5 = 0 THEN 'ünder ' || n END,"
+                "INSERT INTO orders SELECT n, 'r' || n %% 300, n / 7.0, 'placed', CASE WHEN n %% 5 = 0 THEN 'ünder ' || n END,"
                 " timestamptz '2026-03-01 12:00+02' + n * interval '1 second' FROM generate_series(1, %s) n",
                 [rows],
             )

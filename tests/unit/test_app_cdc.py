@@ -77,3 +77,50 @@ def test_a_delivery_of_changes_keeps_order_by_their_key_and_needs_no_once_by() -
 
         @app.delivery(topic, once_by="id")
         def twice(record: gs.Record[gs.Change[Order]]) -> None: ...
+
+
+def rows(orders: Any) -> Any:
+    return orders
+
+
+def test_rows_as_they_are_now_go_to_a_table_that_can_keep_them() -> None:
+    app = gs.App("food")
+    orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    current = app.table("orders", key="id", order_by="_position", deleted="_deleted")
+    app.pipeline(source=orders, to=current, as_of="latest", freshness="10 seconds")(rows)
+    seen = app.graph.pipelines["rows"].topics["orders"]
+    assert (seen.name, seen.as_of, orders.as_of) == (orders.name, "latest", None)
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "as_of", "message"),
+    [
+        ("captured", {"key": "id"}, "latest", r"order_by='_position', deleted='_deleted'"),
+        ("captured", {}, "latest", r"declare it with key="),
+        ("captured", {"key": "id"}, "yesterday", r"as_of='yesterday' .*; say as_of='latest'"),
+        ("plain", {"key": "id"}, "latest", r"0 captured tables among its sources"),
+    ],
+)
+def test_rows_as_they_are_now_are_refused_where_they_cannot_be(
+    source: str, table: dict[str, Any], as_of: Any, message: str
+) -> None:
+    app = gs.App("food")
+    captured = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    topics = {"captured": captured, "plain": app.topic("plain", value=Order)}
+    declare = app.pipeline(
+        source=topics[source], to=app.table("orders", **table), as_of=as_of, freshness="10 seconds"
+    )
+    with pytest.raises(DefinitionError, match=message):
+        declare(rows)
+
+
+def test_only_a_connector_writes_an_envelope_and_deliveries_read_it_in_json() -> None:
+    app = gs.App("food")
+    orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
+    plain = app.topic("plain", value=Order)
+    with pytest.raises(DefinitionError, match="which a connector fills"):
+        app.pipeline(source=plain, to=orders, freshness="1 second")(rows)
+    with pytest.raises(DefinitionError, match="whose changes are in avro; deliveries read changes in JSON"):
+        app.delivery(app.topic("avro", value=Order, envelope="debezium"))
+    own = app.topic("mine.public.orders", value=Order, format="json", envelope="debezium")
+    assert (own.envelope, own.is_registered) == ("debezium", False)

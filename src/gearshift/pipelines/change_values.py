@@ -79,7 +79,7 @@ def literal(text: str) -> str:
     """A text as Spark quotes it.
 
     >>> literal("it's")
-    "'it\\\\\\\\'s'"
+    "'it\\\\'s'"
     """
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 

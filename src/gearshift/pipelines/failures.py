@@ -20,6 +20,15 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
         return error
     text = str(error)
     where = pipeline.defined_at
+    gone = re.search(rf"{MISSING_COLUMN}=([^;]+);", text)
+    if gone:
+        return QueryError(
+            f"the source table has no column {gone[1]} any more",
+            hint="make the field Optional or give it a default, and start the app again: nothing is lost",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        )
     raised = list(_TRACEBACK.finditer(text))
     if raised:
         frames = [(frame["file"], int(frame["line"])) for frame in _FRAME.finditer(raised[-1]["frames"])]
@@ -33,15 +42,6 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
             line=where.line,
         )
     cause = _innermost(text) or first_line(error)
-    gone = re.search(rf"{MISSING_COLUMN}=([^;]+);", cause)
-    if gone:
-        return QueryError(
-            f"the source table has no column {gone[1]} any more",
-            hint="make the field Optional or give it a default, and start the app again: nothing is lost",
-            pipeline=pipeline.name,
-            file=where.file,
-            line=where.line,
-        )
     null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
     return QueryError(
         f"the transform gave no value for the required field {null[1]}"

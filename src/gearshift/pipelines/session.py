@@ -90,6 +90,8 @@ def open_session(
     _refuse_breaking(settings)
     # PySpark prints every failed analysis as a page of JSON; ours come out as one sentence.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
+    # And py4j every exception of a table's batch, which the driver tells of in a sentence.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     configuration = {**_DEFAULTS, "spark.jars": ",".join(str(jar) for jar in jars), **settings.spark}
     if log_file is not None:
         options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"

@@ -82,3 +82,11 @@ def test_names_from_elsewhere_cannot_break_the_format() -> None:
     found = samples({"app": odd, "sources": [{"name": odd, "topic": odd, "sent": 1}]})
     labels = (("app", odd), ("source", odd), ("topic", odd))
     assert found == {("gearshift_source_records_total", labels): 1.0}
+
+
+def test_a_change_capture_is_told_by_its_connector() -> None:
+    entry = {"name": "orders-db", "connector": "food.orders-db", "running": True, "restarts": 2}
+    text = render({"app": "food", "captures": [entry]})
+    labels = '{app="food",capture="orders-db",connector="food.orders-db"}'
+    assert f"gearshift_capture_running{labels} 1.0" in text
+    assert f"gearshift_capture_restarts_total{labels} 2.0" in text

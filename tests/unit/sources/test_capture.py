@@ -37,6 +37,13 @@ def test_the_configuration_has_a_reference_for_the_password_and_exact_names() ->
     assert config["table.include.list"] == r"public\.orders,public\.riders"
     assert (config["topic.prefix"], config["slot.name"]) == ("orders-db", "gearshift_food_orders_db")
     assert config["skipped.operations"] == "none"
+    assert "replica.identity.autoset.values" not in config
+
+
+def test_whole_rows_before_a_change_are_asked_of_the_database() -> None:
+    capture = gs.App("food").cdc("orders-db", tables={"public.orders": Order}, before=True)
+    config = connector_config(capture, Database.read("postgresql://ann@db/food"), "${env:PASSWORD}")
+    assert config["replica.identity.autoset.values"] == r"public\.orders:FULL"
 
 
 def test_a_password_may_be_in_the_file_that_the_address_names(tmp_path: Path) -> None:

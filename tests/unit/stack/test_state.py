@@ -49,6 +49,7 @@ def test_a_broken_file_is_no_state(tmp_path: Path, text: str) -> None:
 def test_a_stack_is_usable_while_a_broker_and_the_registry_are_left() -> None:
     assert written(("kafka-1", ENDED), ("kafka-2", alive()), ("registry", alive())).usable
     assert not written(("kafka-1", alive()), ("registry", ENDED)).usable
+    assert written(("kafka-1", alive()), ("connect", ENDED)).usable  # its owner starts it again
     assert not replace(written(("kafka-1", alive())), owner=ENDED).usable
     assert not replace(written(("kafka-1", alive())), ready=False).usable
     assert not replace(written(("kafka-1", alive())), stopping=True).usable
