@@ -81,12 +81,13 @@ app = gs.App("food-delivery")
 database = app.cdc(
     "food-db",
     tables={"public.orders": Order, "public.status_changes": StatusChange, "public.riders": Rider},
+    before=True,  # an order that is withdrawn is deleted, and the kitchen must know which restaurant had it
 )
 orders, status_changes, riders = database.topics.values()
 order_states = app.topic("order-states", value=OrderState, key="restaurant")
 late_orders = app.topic("late-orders", value=LateOrder, key="restaurant")
 
-orders_now = app.table("orders", key="id", order_by="position", deleted="is_deleted")
+orders_now = app.table("orders", key="id", order_by="_position", deleted="_deleted")
 stage_minutes = app.table("stage_minutes", key=("order_id", "stage"))
 daily_revenue = app.table("daily_revenue", partition_by="day")
 best_sellers = app.table("best_sellers", partition_by="day")
@@ -162,12 +163,10 @@ def measure_stages(status_changes: DataFrame) -> DataFrame:
     )
 
 
-@app.pipeline(source=orders, to=orders_now, freshness="10 seconds")
+@app.pipeline(source=orders, to=orders_now, freshness="10 seconds", as_of="latest")
 def keep_orders(orders: DataFrame) -> DataFrame:
     """The orders as they are, for whoever has questions."""
-    return orders.select(
-        F.coalesce("after", "before").alias("row"), "position", F.col("after").isNull().alias("is_deleted")
-    ).select("row.*", "position", "is_deleted")
+    return orders
 
 
 @app.pipeline(source=orders_now, to=daily_revenue, freshness="1 day")

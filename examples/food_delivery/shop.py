@@ -32,8 +32,6 @@ CREATE TABLE status_changes (
     order_id bigint, status text, restaurant text NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL,
     PRIMARY KEY (order_id, status)
 );
--- An order that is withdrawn is deleted: with this, the change still tells which restaurant had it.
-ALTER TABLE orders REPLICA IDENTITY FULL;
 """
 MENUS = {
     "Bella Napoli": {"margherita": "9.50", "diavola": "12.00", "tiramisu": "6.50"},
@@ -175,8 +173,9 @@ class Shop:
     def _write(self, database: psycopg.Connection[Any]) -> None:
         due, clock = time.monotonic(), self.events[0].at
         for event in self.events:
-            # Nobody waits for the night, nor in any other hour without business.
-            due += min(event.at - clock, timedelta(minutes=30)).total_seconds() / self._factor
+            # Nobody waits for the night, nor in any other hour without business; and what was held up is not hurried.
+            pause = min(event.at - clock, timedelta(minutes=30)).total_seconds() / self._factor
+            due = max(due, time.monotonic()) + pause
             clock = event.at
             if self._closing.wait(max(0.0, due - time.monotonic())):
                 return

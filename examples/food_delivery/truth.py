@@ -20,7 +20,7 @@ TRUTH = {
         SELECT id, name, order_id, trips FROM riders""",
     "minutes per stage": """
         WITH steps AS (
-            SELECT order_id, status, until,
+            SELECT order_id, status_changes.status, until,
                 coalesce(lag(until) OVER (PARTITION BY order_id ORDER BY until), placed_at) AS began
             FROM status_changes JOIN orders ON id = order_id
         )

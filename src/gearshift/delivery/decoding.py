@@ -21,7 +21,7 @@ def decoding(topic: Topic, registry: Registry) -> Callable[[Message], Any]:
     if topic.envelope is None:
         decode = Decoder(topic, registry)
         return lambda message: decode(message.value())
-    changes: ChangeDecoder[Any] = ChangeDecoder(topic.value)
+    changes: ChangeDecoder[Any] = ChangeDecoder(topic.value, replica_identity_full=topic.before)
 
     def change_of(message: Message) -> Any:
         try:
