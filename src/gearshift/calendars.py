@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Protocol
 
+EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""What lies outside of these is no time of an event but a way to say "never" or "always"."""
+
 
 class Calendar(Protocol):
     """When batches run: a `Freshness` such as "1 month", or a `Cron`."""
@@ -72,8 +76,10 @@ def intervals_from(calendar: Calendar, moment: datetime, zone: tzinfo) -> Iterat
         interval = Interval(interval.end, local(calendar.next_run(interval.end, zone), zone))
 
 
-def intervals_between(calendar: Calendar, start: datetime, end: datetime, zone: tzinfo) -> list[Interval]:
-    """The intervals that begin from one instant on and before another.
+def intervals_between(
+    calendar: Calendar, start: datetime, end: datetime, zone: tzinfo, *, most: int | None = None
+) -> list[Interval]:
+    """The intervals that begin from one instant on and before another, or the first so many of them.
 
     >>> from gearshift.freshness import Freshness
     >>> year = datetime(2028, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC)
@@ -83,7 +89,7 @@ def intervals_between(calendar: Calendar, start: datetime, end: datetime, zone: 
     """
     found: list[Interval] = []
     for interval in intervals_from(calendar, start, zone):
-        if interval.start >= end:
+        if interval.start >= end or len(found) == most:
             return found
         if interval.start >= start:
             found.append(interval)

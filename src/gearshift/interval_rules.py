@@ -61,6 +61,12 @@ def declare_intervals(
             f"pipeline {name} replaces intervals of table {target.name}, whose rows replace each other by key",
             "leave the key out of the table, or by= out of the pipeline",
         )
+    if target in pipeline.sources.values():
+        raise _wrong(
+            pipeline,
+            f"pipeline {name} cuts table {target.name} into intervals and writes to it",
+            "write to another table",
+        )
     if INTERVAL_START in target.partition_by:
         raise _wrong(
             pipeline,

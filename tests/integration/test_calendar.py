@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from gearshift.errors import CheckError, TableError, TransformError
 from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_log import Entry
+from gearshift.pipelines.interval_schedule import IntervalSchedule
 from gearshift.runner import batches
 from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
 from gearshift.settings import load
@@ -62,7 +64,20 @@ class Warehouse:
         self.settings = load({"home": folder}, folder=folder, environ={})
         self.tables = {
             name: self.app.table(name)
-            for name in ("year", "days", "prices", "monthly", "daily", "hourly", "shifts", "broken", "odd")
+            for name in (
+                "year",
+                "days",
+                "prices",
+                "monthly",
+                "daily",
+                "hourly",
+                "shifts",
+                "broken",
+                "odd",
+                "clicks",
+                "by_day",
+                "by_week",
+            )
         }
 
     def uri(self, name: str) -> str:
@@ -121,6 +136,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     @app.pipeline(source=table["days"], to=table["odd"], freshness="1 day", by="sold_at")
     def odd(days: DataFrame) -> DataFrame:
         return days.withColumn("interval_start", F.lit("now"))
+
+    @app.pipeline(source=table["clicks"], to=table["by_day"], freshness="1 day", by="sold_at", late="9 days")
+    def by_day(clicks: DataFrame) -> DataFrame:
+        return clicks.groupBy().agg(F.count("*").alias("n"), F.min("sold_at").alias("first"))
+
+    @app.pipeline(source=table["by_day"], to=table["by_week"], freshness="1 week", by="first", grace="1 day")
+    def by_week(by_day: DataFrame) -> DataFrame:
+        return by_day.agg(F.sum("n").alias("n"))
 
     return made
 
@@ -244,6 +267,47 @@ def test_what_cannot_be_is_refused_before_it_runs(warehouse: Warehouse, engine: 
         run(moved, "daily", "2026-10-24", "2026-10-25")
 
 
+def test_the_scheduler_runs_what_is_over_then_what_follows_from_it_and_again_what_came_late(
+    warehouse: Warehouse, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def scheduled(name: str, now: datetime) -> list[tuple[str, int, str]]:
+        schedule = IntervalSchedule(engine, engine.graph.pipelines[name])
+        is_due = schedule.next_run(now) <= now
+        ran = [
+            (entry.interval.key[5:10], entry.inputs[next(iter(entry.inputs))].rows, entry.why)
+            for entry in schedule.run(now, threading.Event())
+        ]
+        assert is_due == bool(ran)
+        assert schedule.next_run(now) > now  # nothing is left to do
+        return ran
+
+    def click(*days: int) -> None:
+        rows = [("pen", Decimal(1), datetime(2026, 6, day, 12, tzinfo=BERLIN)) for day in days]
+        batch = 0 if not tables.exists(warehouse.uri("clicks")) else 1
+        frame = ArrowFrame(COLUMNS, rows)
+        tables.append(declared("clicks"), warehouse.uri("clicks"), frame, writer="w", batch_id=batch)
+
+    click(5, 5, 7, 8)  # a Friday, the Sunday after and Monday
+    sunday = datetime(2026, 6, 7, 23, tzinfo=BERLIN)
+    tuesday, wednesday = (datetime(2026, 6, day, 0, tzinfo=BERLIN) for day in (9, 10))
+    assert scheduled("by_day", sunday) == [("06-05", 2, "calendar"), ("06-06", 0, "calendar")]
+    assert scheduled("by_week", tuesday) == []  # Sunday is not there yet
+    assert scheduled("by_day", tuesday) == [("06-07", 1, "calendar"), ("06-08", 1, "calendar")]
+    assert scheduled("by_week", datetime(2026, 6, 8, 23, tzinfo=BERLIN)) == []  # its grace is not over
+    assert scheduled("by_week", tuesday) == [("06-01", 2, "calendar")]  # a day without clicks has no first
+    click(6, 6, 8)
+    assert scheduled("by_day", wednesday) == [
+        ("06-06", 2, "late rows"),
+        ("06-08", 2, "late rows"),
+        ("06-09", 0, "calendar"),
+    ]
+    assert scheduled("by_week", wednesday) == [("06-01", 3, "late rows")]
+    assert [row["n"] for row in warehouse.rows("by_week")] == [5]
+    tables.overwrite(declared("clicks"), warehouse.uri("clicks"), ArrowFrame(COLUMNS, []))
+    assert scheduled("by_day", datetime(2026, 7, 1, tzinfo=BERLIN)) == []
+    assert "other rows, for the closed interval 2026-06-05T00:00:00+02:00" in caplog.text
+
+
 APP = """
 import gearshift as gs
 
@@ -266,6 +330,7 @@ def copies(sales):
         (("run", "totals", "--from", "2026-01-02", "--to", "2026-01-01"), "--to 2026-01-01.* is not after --from"),
         (("run", "totals", "--from", "2026-01-01T01:00", "--to", "2026-01-01T02:00"),
          "(?s)no interval of totals begins.*the one around it is 2026-01-01T00:00:00\\+01:00 to 2026-01-02"),
+        (("run", "totals", "--from", "0001-01-01", "--to", "2026-01-02"), "no calendar goes from 0001-01-01"),
         (("run", "copies", "--from", "2026-01-01", "--to", "2026-01-02"), "copies has no intervals"),
         (("run", "total", "--from", "2026-01-01", "--to", "2026-01-02"), "no pipeline 'total'"),
         (("run", "totals", "--from", "may", "--to", "2026-01-02"), "'may' is no ISO time"),

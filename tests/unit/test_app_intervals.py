@@ -85,6 +85,7 @@ def two_sources(sales: Any, prices: Any) -> Any:
         ({"cron": "every day"}, "pipeline totals: 'every day' is no cron expression"),
         ({"freshness": "1 day", "by": "sold_at", "source": "sold"}, "would cut topic sold into intervals"),
         ({"freshness": "1 day", "by": "sold_at", "to": "sold"}, "writes intervals to topic sold"),
+        ({"freshness": "1 day", "by": "sold_at", "to": "sales"}, "cuts table sales .* and writes to it"),
         ({"freshness": "1 day", "by": "sold_at", "to": "keyed"}, "whose rows replace each other by key"),
         ({"freshness": "1 day", "by": "sold_at", "to": "cut"}, "is partitioned by interval_start already"),
         ({"freshness": "1 day", "by": "sold_at", "late": "soon"}, "late: 'soon' is no duration"),

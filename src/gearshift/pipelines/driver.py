@@ -81,9 +81,9 @@ class Driver:
         return bool(self.pipeline.topics)
 
     @property
-    def late_rows(self) -> int:
+    def late_rows(self) -> int | None:
         """Rows of intervals that were closed for good when they came, which are in no result."""
-        return self._schedule.too_late if self._schedule is not None else 0
+        return self._schedule.too_late if self._schedule is not None else None
 
     # life
 
@@ -330,7 +330,7 @@ class Driver:
         if self.query is not None:
             self.query.awaitTermination()
         elif self._schedule is not None:
-            for entry in self._schedule.run(self._stopping):
+            for entry in self._schedule.run(datetime.now(UTC), self._stopping):
                 self._enter(
                     ends={each.table: {0: each.version} for each in entry.inputs.values()},
                     records=sum(each.rows for each in entry.inputs.values()),

@@ -90,6 +90,14 @@ class IntervalLog:
         """The latest run of an interval."""
         return self._read(f"{interval.name}.json")
 
+    def has_reached(self, interval: Interval) -> bool:
+        """Whether the interval was run when it was over, or a later one was."""
+        name = f"{interval.name}.json"
+        if any(other > name for other in self._folder.names(FOLDER) if other.endswith(".json")):
+            return True
+        entry = self.of(interval)
+        return entry is not None and entry.is_final
+
     def keep(self, entry: Entry) -> None:
         """Write a run down, unless the table has the result of a later one."""
         known = self.of(entry.interval)

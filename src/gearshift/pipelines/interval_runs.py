@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from time import monotonic
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -63,14 +63,15 @@ def labelled(frame: DataFrame, pipeline: Pipeline, interval: Interval) -> DataFr
 def cut(frame: DataFrame, column: str, kind: str, interval: Interval) -> DataFrame:
     """The rows of an interval."""
     low, high = bounds(kind, interval)
-    return frame.where((F.col(column) >= F.lit(low)) & (F.col(column) < F.lit(high)))
+    time = F.col("`" + column.replace("`", "``") + "`")
+    return frame.where((time >= F.lit(low)) & (time < F.lit(high)))
 
 
 def _run(engine: Engine, pipeline: Pipeline, interval: Interval, why: str) -> Entry:
     intervals, target = pipeline.intervals, pipeline.target
     assert intervals is not None
     assert isinstance(target, Table)
-    began, clock = datetime.now(UTC), time.monotonic()
+    began, clock = datetime.now(UTC), monotonic()
     uri = engine.table_uri(target)
     _require_same_calendar(engine, pipeline, uri)
     frames: dict[str, DataFrame] = {}
@@ -88,7 +89,7 @@ def _run(engine: Engine, pipeline: Pipeline, interval: Interval, why: str) -> En
         rows=commit.rows,
         inputs=inputs,
         began=began,
-        seconds=time.monotonic() - clock,
+        seconds=monotonic() - clock,
         version=commit.version,
         why=why,
     )

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
+from time import monotonic
 from zoneinfo import ZoneInfo
 
 from gearshift import tables
 from gearshift.calendars import Interval, interval_at
-from gearshift.definitions import Pipeline, Table
+from gearshift.definitions import Pipeline
 from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_log import Entry, IntervalLog
@@ -20,7 +21,9 @@ from gearshift.pipelines.interval_states import Look, State, Status, look
 
 log = logging.getLogger(__name__)
 
-_LOOKS_EVERY = timedelta(seconds=10)  # for late rows: a look at a table that changed reads its column of time
+_MICROSECOND = timedelta(microseconds=1)
+_LOOKS_EVERY = timedelta(seconds=10)  # for late rows
+_SHARE_OF_LOOKING = 20  # one part in so many of the time: a look reads the rows of a table that changed
 
 
 class IntervalSchedule:
@@ -33,16 +36,14 @@ class IntervalSchedule:
         self._pipeline = pipeline
         self._zone = ZoneInfo(engine.graph.timezone)
         self._log = IntervalLog(open_folder(engine.folder_of(pipeline)))
-        sources = [
-            source.name
-            for name, source in pipeline.tables.items()
-            if pipeline.intervals and name in pipeline.intervals.by
-        ]
+        cut = [pipeline.tables[name].name for name in pipeline.intervals.by] if pipeline.intervals else []
         self._feeders = [
-            each
+            (each, IntervalLog(open_folder(engine.folder_of(each))))
             for each in engine.graph.pipelines.values()
-            if each.intervals is not None and each.target.name in sources and isinstance(each.target, Table)
+            if each.intervals is not None and each.target.name in cut
         ]
+        self._to_run: list[Status] = []
+        """What is due, up to the first interval whose sources are not all there yet."""
         self._seen: Look | None = None
         self._look_at = datetime.min.replace(tzinfo=UTC)
         self._closes = datetime.min.replace(tzinfo=UTC)
@@ -52,45 +53,42 @@ class IntervalSchedule:
         """When there is something to run: now, or when the open interval is over and its grace too."""
         if now >= min(self._look_at, self._closes):
             self._look(now)
-        return now if self._to_run() else self._closes
+        return now if self._to_run else self._closes
 
-    def run(self, stopping: threading.Event) -> Iterator[Entry]:
+    def run(self, now: datetime, stopping: threading.Event) -> Iterator[Entry]:
         """Run what is due, oldest first, until all is done or the runner stops."""
-        self._look(datetime.now(UTC))
-        for status in self._to_run():
+        self._look(now)
+        for status in self._to_run:
             if stopping.is_set():
                 return
             why = "late rows" if status.state is State.LATE else "calendar"
             yield run_interval(self._engine, self._pipeline, status.interval, why)
-        self._look(datetime.now(UTC))
-
-    def _to_run(self) -> list[Status]:
-        """What is due, up to the first interval whose sources are not all there yet."""
-        due = self._seen.of(State.DUE, State.LATE) if self._seen is not None else []
-        return list(takewhile(lambda status: self._is_fed(status.interval), due)) if self._feeders else due
+        self._look(now)
 
     def _is_fed(self, interval: Interval) -> bool:
-        """Whether the pipelines that write the sources have run the interval in which this one ends."""
-        for feeder in self._feeders:
-            last = interval_at(feeder.calendar, interval.end - timedelta(microseconds=1), self._zone)
-            entry = IntervalLog(open_folder(self._engine.folder_of(feeder))).of(last)
-            if entry is None or not entry.is_final:
-                return False
-        return True
+        """Whether the pipelines that write the sources have come to where this interval ends."""
+        return all(
+            log.has_reached(interval_at(feeder.calendar, interval.end - _MICROSECOND, self._zone))
+            for feeder, log in self._feeders
+        )
 
     def _look(self, now: datetime) -> None:
         intervals = self._pipeline.intervals
         assert intervals is not None
         self._look_at = now + _LOOKS_EVERY
-        if self._seen is not None and now < self._closes and not self._to_run():
+        if self._seen is not None and now < self._closes and not self._seen.of(State.DUE, State.LATE):
             versions = {
                 name: tables.read_paths(self._engine.table_uri(source)).version
                 for name, source in self._pipeline.tables.items()
             }
             if versions == self._seen.versions:
                 return
+        clock = monotonic()
         entries = self._log.entries()
         self._seen = look(self._pipeline, self._zone, self._engine.table_uri, entries, now)
+        self._look_at = now + max(_LOOKS_EVERY, timedelta(seconds=_SHARE_OF_LOOKING * (monotonic() - clock)))
+        due = self._seen.of(State.DUE, State.LATE)
+        self._to_run = list(takewhile(lambda status: self._is_fed(status.interval), due))
         # The interval that is the first to be over with its grace; it may have ended already.
         self._closes = (
             interval_at(self._pipeline.calendar, now - intervals.grace, self._zone).end + intervals.grace

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from gearshift import tables
-from gearshift.calendars import Interval, interval_at, intervals_from
+from gearshift.calendars import Interval, interval_at, intervals_between
 from gearshift.definitions import Pipeline, Table
 from gearshift.pipelines.cutting import bounds, kind_of_time
 from gearshift.pipelines.interval_log import Entry
@@ -83,7 +83,7 @@ def look(
         for entry in entries
         if interval_at(pipeline.calendar, entry.interval.start, zone) == entry.interval
     }
-    known = list(_filled(pipeline, zone, found | set(done), now))
+    known = sorted(_filled(pipeline, zone, found, now) | set(done))
     target = table_uri(_target(pipeline))
     newest = tables.read_paths(target).version if tables.exists(target) else -1
     changed = _changed(pipeline, table_uri, done, kinds, versions)
@@ -131,21 +131,20 @@ def _holding(
                 yield interval
 
 
-def _filled(pipeline: Pipeline, zone: tzinfo, found: set[Interval], now: datetime) -> Iterator[Interval]:
+def _filled(pipeline: Pipeline, zone: tzinfo, found: set[Interval], now: datetime) -> set[Interval]:
     """These intervals and the empty ones between them, up to now."""
     if not found:
-        return
+        return found
     present = interval_at(pipeline.calendar, now, zone)
-    known = sorted({*found, present}, key=lambda interval: interval.start)
-    for interval, following in pairwise(known):
-        if interval.start >= present.start:  # rows of the future: those between are nobody's concern yet
-            yield interval
-            continue
-        for number, between in enumerate(intervals_from(pipeline.calendar, interval.start, zone)):
-            if between.start >= following.start or number > _EMPTY_IN_A_ROW:
-                break
-            yield between
-    yield known[-1]
+    filled = found | {present}
+    # Between rows of the future there is nothing to run yet.
+    for interval, following in pairwise(sorted(each for each in filled if each.start <= present.start)):
+        between = intervals_between(
+            pipeline.calendar, interval.end, following.start, zone, most=_EMPTY_IN_A_ROW + 1
+        )
+        if len(between) <= _EMPTY_IN_A_ROW:
+            filled.update(between)
+    return filled
 
 
 def _changed(

@@ -7,13 +7,15 @@ from zoneinfo import ZoneInfo
 
 from gearshift import tables
 from gearshift.app import App
-from gearshift.calendars import Interval, interval_at, intervals_between
+from gearshift.calendars import EARLIEST, LATEST, Interval, interval_at, intervals_between
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import DefinitionError
 from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.interval_log import IntervalLog
 from gearshift.pipelines.interval_states import Look, look
 from gearshift.settings import Settings
+
+_MOST = 100_000
 
 
 def pipeline_of_intervals(graph: Graph, name: str) -> Pipeline:
@@ -44,7 +46,14 @@ def intervals_to_run(graph: Graph, pipeline: Pipeline, start: datetime, end: dat
     begin, stop = (moment if moment.tzinfo else moment.replace(tzinfo=zone) for moment in (start, end))
     if stop.timestamp() <= begin.timestamp():
         raise DefinitionError(f"--to {end.isoformat()} is not after --from {start.isoformat()}")
-    found = intervals_between(pipeline.calendar, begin, stop, zone)
+    if begin < EARLIEST or stop > LATEST:
+        raise DefinitionError(f"no calendar goes from {begin.isoformat()} to {stop.isoformat()}")
+    found = intervals_between(pipeline.calendar, begin, stop, zone, most=_MOST + 1)
+    if len(found) > _MOST:
+        raise DefinitionError(
+            f"more than {_MOST:,} intervals of {pipeline.name} begin between {begin.isoformat()} and {stop.isoformat()}",
+            hint=f"the first {_MOST:,} are before {found[-1].start.isoformat()}",
+        )
     if not found:
         around = interval_at(pipeline.calendar, begin, zone)
         raise DefinitionError(

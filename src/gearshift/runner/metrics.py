@@ -59,6 +59,14 @@ def _pipelines(app: str, pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
         for entry in pipelines:
             _add(metric, [app, entry.get("name")], entry.get(field))
         yield metric
+    late = GaugeMetricFamily(
+        "gearshift_pipeline_late_rows",
+        "Rows that came after their interval was closed for good, and are in no result.",
+        labels=["app", "pipeline"],
+    )
+    for entry in pipelines:
+        _add(late, [app, entry.get("name")], entry.get("late_rows"))
+    yield late
     # The gear is a label of its own metric: as one of the counters' it would start each anew with every shift.
     gear = GaugeMetricFamily(
         "gearshift_pipeline_gear", "1 for the gear that a pipeline is in.", labels=["app", "pipeline", "gear"]

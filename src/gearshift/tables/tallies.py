@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from gearshift.calendars import EARLIEST, LATEST
 from gearshift.tables.location import StorageOptions
 from gearshift.tables.query import fresh_connection, show_table
 
@@ -25,7 +26,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """The minutes in which a table has rows, oldest first, and how many rows have no time."""
+    """The minutes in which a table has rows, oldest first, and how many rows have no time that a calendar has."""
 
     minutes: tuple[datetime, ...]
     without: int
@@ -38,8 +39,10 @@ def times(
     with fresh_connection() as connection:
         show_table(connection, "rows", uri, storage_options, version)
         at = _microseconds(column)
+        low, high = _as_microseconds(EARLIEST), _as_microseconds(LATEST)
         result = connection.execute(
-            f"SELECT {at} // 60000000, count(*) FROM rows GROUP BY 1 ORDER BY 1"
+            f"SELECT CASE WHEN {at} BETWEEN {low} AND {high} THEN {at} // 60000000 END, count(*) "
+            "FROM rows GROUP BY 1 ORDER BY 1"
         ).fetchall()
     return Times(
         minutes=tuple(_EPOCH + minute * timedelta(minutes=1) for minute, _ in result if minute is not None),

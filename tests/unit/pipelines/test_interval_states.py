@@ -153,17 +153,18 @@ def test_a_table_that_is_gone_takes_its_intervals_along(tmp_path: Path) -> None:
     assert shop.states()["03-28T00:00"] == "due"
 
 
-def test_rows_without_a_time_are_counted_and_a_time_of_long_ago_makes_no_thousands_of_days(
-    tmp_path: Path,
-) -> None:
+def test_rows_whose_time_is_nonsense_are_counted_and_make_no_thousands_of_days(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
-    shop.sell(("pen", None), ("ink", datetime(1970, 1, 1, 12, tzinfo=UTC)), ("cap", at(30)))
-    seen = shop.look()
-    assert seen.without_time == 1
-    assert 1000 <= len(seen.statuses) < 1010
-    assert [status.interval.start.date() for status in seen.statuses[-2:]] == [
-        date(2026, 3, 30),
-        date(2026, 3, 31),
+    shop.sell(("pen", None), ("ink", datetime(9999, 12, 31, 23, 59, tzinfo=UTC)), ("cap", at(30)))
+    shop.sell(("pad", datetime(1970, 1, 1, 12, tzinfo=UTC)), ("cap", datetime(2100, 1, 1, 12, tzinfo=UTC)))
+    assert shop.look().without_time == 2
+    assert [
+        (status.interval.start.date().isoformat(), str(status.state)) for status in shop.look().statuses
+    ] == [
+        ("1970-01-01", "due"),
+        ("2026-03-30", "due"),
+        ("2026-03-31", "open"),
+        ("2100-01-01", "open"),
     ]
 
 
