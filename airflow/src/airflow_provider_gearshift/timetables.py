@@ -65,7 +65,9 @@ class GearshiftTimetable(Timetable):
             return None
         if restriction.latest is not None and start > restriction.latest:
             return None
-        end = self._next(start)  # also where the calendars have changed, and the last run ended between two ends
+        end = self._next(
+            start
+        )  # also where the calendars have changed, and the last run ended between two ends
         return DagRunInfo(run_after=end + self._wait, data_interval=DataInterval(start, end))
 
     @property
