@@ -174,7 +174,9 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
     _set_state(airflow, "deferred")
     with _Triggerer(airflow, tmp_path / "triggerer-1.log"):
         first = eventually(lambda: _told(airflow, 0), within=120)
-    assert working_in(shop.parent) == working, "a triggerer that stops leaves the run to the next one"
+    assert set(working_in(shop.parent)) >= set(working), (
+        "a triggerer that stops leaves the run to the next one"
+    )
     with _Triggerer(airflow, tmp_path / "triggerer-2.log"):
         both = eventually(lambda: _told(airflow, len(first) + 5), within=120)
         # Each line is in the task's log once, whoever passed it on.
@@ -225,7 +227,8 @@ def _told(airflow: Airflow, more_than: int) -> list[str]:
     """The steps in the task's logs, once there are more of them."""
     found: list[str] = []
     for log in sorted((airflow.home / "logs").glob("dag_id=shop/**/*.trigger.*.log")):
-        for line in log.read_text(encoding="utf-8").splitlines():
+        whole_lines = log.read_text(encoding="utf-8").rpartition("\n")[0]
+        for line in whole_lines.splitlines():
             if '"event":"step ' in line:
                 found.append(line.split('"event":"', 1)[1].split('"', 1)[0])
     return found if len(found) > more_than else []
