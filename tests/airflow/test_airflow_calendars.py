@@ -16,14 +16,7 @@ CALENDARS = [
     "1 hour", "5 hours", "6 hours", "90 minutes", "1 day", "3 days", "1 week", "2 weeks", "1 month", "5 months", "1 year",
     "30 2 * * *", "0 */3 * * *", "15 * * * *", "0 6 1-7 * mon", "0 12 28-31 feb *", "10-50/20 1-3 * mar,oct sun",
 ]  # fmt: skip
-ZONES = [
-    "UTC",
-    "Europe/Berlin",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "America/Santiago",
-    "Asia/Kathmandu",
-]
+ZONES = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Santiago"]
 
 
 @pytest.mark.parametrize("text", CALENDARS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ class GearshiftBatchOperator(BaseOperator):
     :param state_folder: Where runs keep their output until they are over; `gearshift` in AIRFLOW_HOME without it.
     """
 
-    template_fields: Sequence[str] = (
+    template_fields: Collection[str] = (
         "file",
         "pipeline",
         "interval_start",

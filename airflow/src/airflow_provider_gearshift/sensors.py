@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class GearshiftFreshnessSensor(BaseSensorOperator):
     The other arguments are those of every sensor. It looks once a minute and gives the worker back in between.
     """
 
-    template_fields: Sequence[str] = ("file", "pipeline", "until", "command", "folder")
+    template_fields: Collection[str] = ("file", "pipeline", "until", "command", "folder")
     ui_color = "#d9ead3"
 
     def __init__(

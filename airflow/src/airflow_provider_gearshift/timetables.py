@@ -63,11 +63,11 @@ class GearshiftTimetable(Timetable):
             start = max(start, latest) if start else latest
         if start is None:
             return None
-        if self._last(start) != start:  # the calendars have changed since the last run
-            start = self._next(start)
         if restriction.latest is not None and start > restriction.latest:
             return None
-        end = self._next(start)
+        end = self._next(
+            start
+        )  # also where the calendars have changed, and the last run ended between two ends
         return DagRunInfo(run_after=end + self._wait, data_interval=DataInterval(start, end))
 
     @property
