@@ -81,7 +81,7 @@ def _survey_csv(file: BinaryIO, value_type: type[Any]) -> str:
 def _header(lines: _Lines, value_type: type[Any]) -> list[str]:
     lines.begin()
     try:
-        names = [name.strip() for name in next(csv.reader(lines, strict=True), [])]
+        names = [name.strip() for name in next(csv.reader(lines, strict=True), list[str]())]
         if names and names[0].startswith("\ufeff"):
             names[0] = names[0][1:].strip().strip('"')
         if not any(names):
