@@ -52,7 +52,7 @@ def _survey(file: BinaryIO, value_type: type[Any]) -> str:
             pass  # a damaged page is found before the first row is sent
     except (*_UNFIT, OSError) as error:
         raise WrongFileError(
-            f"it is no whole Parquet file: {str(error).splitlines()[0]}", hint="copy it again"
+            f"it is no whole Parquet file: {_first_line(error)}", hint="copy it again"
         ) from None
     file.seek(0)
     return digest
@@ -116,7 +116,7 @@ def _misfit(row: Batch, target: Schema) -> Misfit:
         try:
             _cast(column, field.type).to_pylist(maps_as_pydicts="strict")
         except _UNFIT as error:
-            return Misfit(str(error).splitlines()[0], (name,))
+            return Misfit(_first_line(error), (name,))
     return Misfit("cannot be converted")
 
 
@@ -169,6 +169,10 @@ def _type(shape: Shape) -> Any:
     return pa.struct([(field.name, _type(field.shape)) for field in shape.fields])
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def _present(datum: Any) -> Any:
     if datum is None:
         raise Misfit("is null")
@@ -180,4 +184,4 @@ def _decimal(_: DecimalOf) -> Convert:
 
 
 _PLAIN = Decoding(dict.fromkeys(Scalar, _present), _decimal, closed=True)
-PARQUET = FileReader((".parquet",), _survey, _rows)
+PARQUET = FileReader((".parquet",), b"PAR1", _survey, _rows)

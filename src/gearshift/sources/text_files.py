@@ -146,5 +146,5 @@ def _json_rows(file: BinaryIO, value_type: type[Any]) -> Iterator[FileRow]:
         yield FileRow(number, value, misfit, lambda raw=raw: raw.rstrip(b"\r\n"))
 
 
-CSV = FileReader((".csv",), _survey_csv, _csv_rows)
-JSON_LINES = FileReader((".jsonl", ".ndjson"), lambda file, _: _survey(file, "JSON lines"), _json_rows)
+CSV = FileReader((".csv",), b"\n", _survey_csv, _csv_rows)
+JSON_LINES = FileReader((".jsonl", ".ndjson"), b"\n", lambda file, _: _survey(file, "JSON lines"), _json_rows)
