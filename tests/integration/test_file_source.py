@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -167,17 +167,23 @@ def test_a_file_that_is_still_written_is_left_alone_until_it_is_whole(
     growing = (orders.folder / "slow.csv").open("w")
     growing.write(HEADER + line(1) + "2,Gh")
     growing.flush()
+    # Nobody has this one open, and yet its last line is not all there.
+    (orders.folder / "cut.csv").write_text(HEADER + line(5) + "6,Ghe")
     drop(orders, "other.csv", HEADER + line(9))
     (orders.folder / "copying.csv.part").write_text(HEADER + line(8))
     (orders.folder / "readme.txt").write_text("not ours")
+    orders = replace(orders, quiet=timedelta(seconds=1))
     with taking(orders, connection) as running:
         eventually(lambda: running.taken == 1, within=60)
         assert ids(connection, orders) == [9]
+        with (orders.folder / "cut.csv").open("a") as rest:
+            rest.write("nt,6.00,\n")
         assert (orders.folder / "slow.csv").exists()
         growing.write("ent,2.50,\n")
         growing.close()
-        eventually(lambda: running.taken == 2, within=60)
-    assert ids(connection, orders) == [1, 2, 9]
+        eventually(lambda: running.taken == 3, within=60)
+    assert ids(connection, orders) == [1, 2, 5, 6, 9]
+    assert letters(connection, orders) == []
     assert {path.name for path in orders.folder.iterdir()} == {"copying.csv.part", "readme.txt", "taken"}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 TAKEN = "taken"
 REFUSED = "refused"
+_MUCH_LONGER = 10
 _TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
 
 
@@ -65,6 +66,11 @@ class Folder:
                         found.append((seen.mtime_ns, entry.name, seen))
         self._first_seen, self.passed_over = present, passed_over
         return [(self.path / name, seen) for _, name, seen in sorted(found, key=lambda each: each[:2])]
+
+    def is_long_quiet(self, path: Path) -> bool:
+        """Whether a file has not changed for much longer than it must: for those that look as if cut off."""
+        _, since = self._first_seen[path.name]
+        return time.monotonic() - since >= _MUCH_LONGER * self._quiet
 
     def put_away(self, path: Path, where: str) -> Path | None:
         """Move a file into a folder beside it; None if that is not allowed here."""

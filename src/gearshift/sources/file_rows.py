@@ -27,9 +27,20 @@ class FileReader:
     """How files of one format are read."""
 
     suffixes: tuple[str, ...]
+    last: bytes
+    """What a whole file usually ends with."""
     survey: Callable[[BinaryIO, type[Any]], str]
     """Goes once through a file, before anything of it is sent: the digest of its bytes, or WrongFileError."""
     rows: Callable[[BinaryIO, type[Any]], Iterator[FileRow]]
+
+
+def ends_with(file: BinaryIO, last: bytes) -> bool:
+    """Whether these are the last bytes of a file."""
+    size = file.seek(0, 2)
+    file.seek(max(0, size - len(last)))
+    found = file.read()
+    file.seek(0)
+    return found == last
 
 
 def digest_of(file: BinaryIO, look: Callable[[bytes], None] = lambda _: None) -> str:

@@ -21,7 +21,7 @@ from gearshift.errors import DiskError, EncodeError, FencedError, GearshiftError
 from gearshift.schemas import Registry
 from gearshift.sources.arrivals import REFUSED, TAKEN, Folder, Seen, is_being_written
 from gearshift.sources.encoded import Encoded
-from gearshift.sources.file_rows import FileReader, FileRow
+from gearshift.sources.file_rows import FileReader, FileRow, ends_with
 from gearshift.topics import MarkedTransactions, Pressure
 from gearshift.topics.dead_letters import CONNECT, OURS
 
@@ -173,6 +173,8 @@ class Files:
         try:
             with path.open("rb") as file:
                 if is_being_written(file.fileno()) or not _unchanged(file, seen):
+                    return
+                if not ends_with(file, self._reader.last) and not self._folder.is_long_quiet(path):
                     return
                 digest = self._surveyed(file, seen)
                 if digest is None or not self._sent_all(file, path, seen, f"{digest}/{path.name}"):

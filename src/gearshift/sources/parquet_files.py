@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as _pyarrow  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.parquet as _parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from gearshift.errors import WrongFileError
 from gearshift.schemas.decoding import Decoding, decoder, no_field
@@ -25,10 +25,12 @@ from gearshift.schemas.shapes import (
 )
 from gearshift.sources.file_rows import FileReader, FileRow, digest_of
 
+pa, pq = cast("Any", _pyarrow), cast("Any", _parquet)  # which have no types
+Batch = Column = Schema = Any
 _ROWS_AT_ONCE = 5_000
 # What a value that cannot be converted raises depends on the step that finds it.
-_UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError)
-_SCALARS: dict[Scalar, pa.DataType] = {
+_UNFIT: tuple[type[Exception], ...] = (pa.ArrowException, ValueError, OverflowError, TypeError)
+_SCALARS: dict[Scalar, Any] = {
     Scalar.STRING: pa.string(),
     Scalar.LONG: pa.int64(),
     Scalar.DOUBLE: pa.float64(),
@@ -48,9 +50,9 @@ def _survey(file: BinaryIO, value_type: type[Any]) -> str:
         _require_columns(opened.schema_arrow, shape)
         for _ in opened.iter_batches(_ROWS_AT_ONCE):
             pass  # a damaged page is found before the first row is sent
-    except (pa.ArrowException, OSError) as error:
+    except (*_UNFIT, OSError) as error:
         raise WrongFileError(
-            f"it is no whole Parquet file: {str(error).splitlines()[0]}", hint="copy it again"
+            f"it is no whole Parquet file: {_first_line(error)}", hint="copy it again"
         ) from None
     file.seek(0)
     return digest
@@ -81,11 +83,11 @@ def _rows(file: BinaryIO, value_type: type[Any]) -> Iterator[FileRow]:
             yield FileRow(number, value, misfit, lambda batch=batch, at=at: _original(batch, at))
 
 
-def _open(file: BinaryIO) -> pq.ParquetFile:
+def _open(file: BinaryIO) -> Any:
     return pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
 
 
-def _converted(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[dict[str, Any] | Misfit]:
+def _converted(batch: Batch, target: Schema) -> Iterator[dict[str, Any] | Misfit]:
     """The rows as plain values; where one of them does not fit, row by row to find out which."""
     try:
         yield from _plain(batch, target)
@@ -97,28 +99,28 @@ def _converted(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[dict[str, A
                 yield _misfit(batch.slice(at, 1), target)
 
 
-def _plain(batch: pa.RecordBatch, target: pa.Schema) -> list[dict[str, Any]]:
+def _plain(batch: Batch, target: Schema) -> list[dict[str, Any]]:
     columns = [_cast(column, field.type) for column, field in zip(batch.columns, target, strict=True)]
     whole = pa.RecordBatch.from_arrays(columns, schema=target)
     return cast("list[dict[str, Any]]", whole.to_pylist(maps_as_pydicts="strict"))
 
 
-def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast(column: Column, wanted: Any) -> Column:
     # Written straight to its type: a dictionary-encoded column is cast by way of its values.
     plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return plain if plain.type == wanted else plain.cast(wanted)
 
 
-def _misfit(row: pa.RecordBatch, target: pa.Schema) -> Misfit:
+def _misfit(row: Batch, target: Schema) -> Misfit:
     for name, column, field in zip(row.schema.names, row.columns, target, strict=True):
         try:
             _cast(column, field.type).to_pylist(maps_as_pydicts="strict")
         except _UNFIT as error:
-            return Misfit(str(error).splitlines()[0], (name,))
+            return Misfit(_first_line(error), (name,))
     return Misfit("cannot be converted")
 
 
-def _original(batch: pa.RecordBatch, at: int) -> bytes:
+def _original(batch: Batch, at: int) -> bytes:
     row = batch.slice(at, 1)
     found = dict[str, Any]()
     for name, column in zip(row.schema.names, row.columns, strict=True):
@@ -129,7 +131,7 @@ def _original(batch: pa.RecordBatch, at: int) -> bytes:
     return json.dumps(found, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _require_columns(schema: pa.Schema, shape: RecordOf) -> None:
+def _require_columns(schema: Schema, shape: RecordOf) -> None:
     by_name = {field.name: field for field in shape.fields}
     try:
         for column in schema:
@@ -151,7 +153,7 @@ def _require_columns(schema: pa.Schema, shape: RecordOf) -> None:
         ) from None
 
 
-def _type(shape: Shape) -> pa.DataType:
+def _type(shape: Shape) -> Any:
     if isinstance(shape, Scalar):
         return _SCALARS[shape]
     if isinstance(shape, DecimalOf):
@@ -167,6 +169,10 @@ def _type(shape: Shape) -> pa.DataType:
     return pa.struct([(field.name, _type(field.shape)) for field in shape.fields])
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def _present(datum: Any) -> Any:
     if datum is None:
         raise Misfit("is null")
@@ -178,4 +184,4 @@ def _decimal(_: DecimalOf) -> Convert:
 
 
 _PLAIN = Decoding(dict.fromkeys(Scalar, _present), _decimal, closed=True)
-PARQUET = FileReader((".parquet",), _survey, _rows)
+PARQUET = FileReader((".parquet",), b"PAR1", _survey, _rows)

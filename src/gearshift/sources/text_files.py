@@ -81,7 +81,7 @@ def _survey_csv(file: BinaryIO, value_type: type[Any]) -> str:
 def _header(lines: _Lines, value_type: type[Any]) -> list[str]:
     lines.begin()
     try:
-        names = [name.strip() for name in next(csv.reader(lines, strict=True), [])]
+        names = [name.strip() for name in next(csv.reader(lines, strict=True), list[str]())]
         if names and names[0].startswith("\ufeff"):
             names[0] = names[0][1:].strip().strip('"')
         if not any(names):
@@ -146,5 +146,5 @@ def _json_rows(file: BinaryIO, value_type: type[Any]) -> Iterator[FileRow]:
         yield FileRow(number, value, misfit, lambda raw=raw: raw.rstrip(b"\r\n"))
 
 
-CSV = FileReader((".csv",), _survey_csv, _csv_rows)
-JSON_LINES = FileReader((".jsonl", ".ndjson"), lambda file, _: _survey(file, "JSON lines"), _json_rows)
+CSV = FileReader((".csv",), b"\n", _survey_csv, _csv_rows)
+JSON_LINES = FileReader((".jsonl", ".ndjson"), b"\n", lambda file, _: _survey(file, "JSON lines"), _json_rows)
