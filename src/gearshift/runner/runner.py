@@ -30,6 +30,7 @@ from gearshift.pipelines.session import open_session
 from gearshift.pipelines.shift import Shifted, shift
 from gearshift.runner.control import Control, Emit
 from gearshift.runner.crew import Crew, start_crews
+from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.note import Note
 from gearshift.runner.rates import Rates
 from gearshift.schemas import Registry
@@ -177,6 +178,7 @@ class Runner:
             self._said(f"starting {driver.pipeline.name} in {driver.gear}")
             self._at_exit(driver.close)
             driver.open()
+        self._exit.enter_context(Maintenance(self.graph, self.settings))
         self.crews = start_crews(
             self.graph, connection, self.settings, file=self._file, said=self._said, at_exit=self._at_exit
         )

@@ -4,9 +4,9 @@ from gearshift.tables.commits import Commit
 from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
 from gearshift.tables.location import table_uri
 from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
-from gearshift.tables.query import Answer, find, names, rows, sql
+from gearshift.tables.query import Answer, find, names, rows, sql, travels
 from gearshift.tables.reading import load
-from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths
+from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths, version_at
 from gearshift.tables.upserting import upsert
 from gearshift.tables.writing import append, overwrite, replace_partitions
 
@@ -36,6 +36,8 @@ __all__ = [
     "rows",
     "sql",
     "table_uri",
+    "travels",
     "upsert",
     "vacuum",
+    "version_at",
 ]
