@@ -5,12 +5,13 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-deliveries lock clean
+.PHONY: help demo test lint bench bench-tables bench-deliveries lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
 	@echo "make test   check and test everything"
 	@echo "make bench  measure Gearshift beside plain PySpark"
+	@echo "make bench-tables  measure tables beside Spark's own Parquet writer"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
 
 demo: .venv/run.done
@@ -27,6 +28,9 @@ lint: .venv/dev.done
 
 bench: .venv/dev.done
 	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+bench-tables: .venv/dev.done
+	$(BIN)/python benchmarks/tables.py $(ARGS)
 
 bench-deliveries: .venv/dev.done .venv-bench/done
 	$(BIN)/python benchmarks/deliveries.py $(ARGS)

@@ -36,6 +36,7 @@ def metastore(folder: Path) -> Iterator[str]:
         "java",
         "-Xmx300m",
         "-Dhive.async.log.enabled=false",
+        "-Dderby.storage.rowLocking=false",
         f"-Dderby.stream.error.file={folder}/derby.log",
     ]
     command += ["-cp", str(JARS), "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]

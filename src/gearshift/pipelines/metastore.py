@@ -23,6 +23,8 @@ _EMBEDDED = {
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.disallow.incompatible.col.type.changes": "false",  # an overwrite may bring other columns
 }
+# With locks on rows a reader that meets a change half-way takes some partitions before it and some after it.
+_DERBY = {"derby.storage.rowLocking": "false"}
 _ALWAYS = {
     "hive.metastore.client.socket.timeout": "60s",
     "hive.stats.autogather": "false",
@@ -160,7 +162,8 @@ class JavaMetastore:
         configuration = hive.conf.HiveConf()
         if self.uri is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self.jvm.java.lang.System.setProperty("derby.stream.error.file", str(self._folder / "derby.log"))
+            for name, value in {**_DERBY, "derby.stream.error.file": str(self._folder / "derby.log")}.items():
+                self.jvm.java.lang.System.setProperty(name, value)
             own = {
                 "javax.jdo.option.ConnectionURL": self._derby(),
                 "hive.metastore.warehouse.dir": str(self._folder / "warehouse"),
