@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test lint bench bench-deliveries bench-cdc lock clean
+.PHONY: help demo demo-food demo-cards test lint bench bench-tables bench-deliveries bench-cdc lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -13,6 +13,7 @@ help:
 	@echo "make demo-cards  run the card-statements story: month ends, late corrections, one month again"
 	@echo "make test   check and test everything"
 	@echo "make bench  measure Gearshift beside plain PySpark"
+	@echo "make bench-tables  measure tables beside Spark's own Parquet writer"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
 	@echo "make bench-cdc  measure the way from PostgreSQL to Cassandra"
 
@@ -40,6 +41,9 @@ bench: .venv/dev.done
 
 bench-cdc: .venv/dev.done
 	$(BIN)/python benchmarks/cdc_latency.py $(ARGS)
+
+bench-tables: .venv/dev.done
+	$(BIN)/python benchmarks/tables.py $(ARGS)
 
 bench-deliveries: .venv/dev.done .venv-bench/done
 	$(BIN)/python benchmarks/deliveries.py $(ARGS)

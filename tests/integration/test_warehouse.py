@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,9 @@ def ask(tmp_path: Path) -> Ask:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GEARSHIFT_")}
     environ["GEARSHIFT_WAREHOUSE"] = (tmp_path / "warehouse").as_uri()
 
-    def run(*words: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    def run(*words: str, verb: tuple[str, ...] = ("table",), **how: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [GEARSHIFT, "table", *words],
+            [GEARSHIFT, *verb, *words],
             cwd=tmp_path,
             env=environ,
             capture_output=True,
@@ -86,12 +86,29 @@ def test_a_person_lists_shows_and_asks_tables(bills: str, ask: Ask) -> None:
         assert "bills" in done.stdout or "10.50" in done.stdout or "append" in done.stdout
 
 
-def test_spark_answers_the_same_question(bills: str, ask: Ask) -> None:
-    assert tables.read_paths(bills).rows == 9
-    query = "SELECT day, sum(price) AS total FROM bills GROUP BY day ORDER BY day LIMIT 1"
-    assert data(ask("sql", query, "--engine", "spark", "-o", "json")) == [
-        {"day": "2026-01-01", "total": "10.50"}
-    ]
+def test_spark_answers_the_same_question_in_the_same_words(bills: str, ask: Ask, tmp_path: Path) -> None:
+    point = {
+        "type": "struct",
+        "fields": [{"name": "x", "type": "timestamp", "nullable": True, "metadata": {}}],
+    }
+    columns = {
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "raw": "binary",
+        "points": {"type": "array", "elementType": point, "containsNull": True},
+        "counts": {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True},
+    }
+    at = datetime(2026, 7, 1, 12, 30, 0, 5, UTC)
+    kinds = ArrowFrame(columns, [(at, at.replace(tzinfo=None), b"\x01", [{"x": at}], {"k": 1})])
+    uri = tables.table_uri((tmp_path / "warehouse").as_uri(), "kinds")
+    tables.append(declared("kinds"), uri, kinds, writer="w", batch_id=0)
+    query = (
+        "SELECT kinds.*, total, early FROM kinds, (SELECT sum(price) AS total FROM bills) AS b, "
+        "(SELECT count(*) AS early FROM bills@v0) AS c"
+    )
+    by_duckdb = data(ask("sql", query, "-o", "json"))
+    assert [(row["total"], row["early"]) for row in by_duckdb] == [("40.50", 3)]
+    assert data(ask("sql", query, "--engine", "spark", "-o", "json", verb=())) == by_duckdb
 
 
 def test_a_person_compacts_and_vacuums_a_table(bills: str, ask: Ask) -> None:

@@ -141,11 +141,9 @@ def sql(
     if engine == "duckdb":
         answer = tables.sql(settings.warehouse_uri, asked, as_of=moment)
     elif engine == "spark":
-        if moment is not None:
-            raise typer.BadParameter("only with --engine duckdb", param_hint="--as-of")
         from gearshift.pipelines.asking import ask_spark
 
-        answer = ask_spark(settings, asked)
+        answer = ask_spark(settings, asked, as_of=moment)
     else:
         raise typer.BadParameter("must be duckdb or spark", param_hint="--engine")
     _print_answer(answer, output)

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from gearshift import tables
 from gearshift.definitions import Pipeline, Table, Topic
-from gearshift.errors import GearshiftError, QueryError, RunnerError
+from gearshift.errors import GearshiftError, QueryError, RunnerError, TableError
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
@@ -70,6 +70,7 @@ class Driver:
         self._registry = registry
         self._refused: set[int] = set()
         self._since = 0
+        self._refused_by_table: TableError | None = None
         self._gate = Gate()
         self._progressed = threading.Condition()
         self._stopping = threading.Event()
@@ -123,6 +124,7 @@ class Driver:
         self.gear = gear
         self.books.versions = self._read_versions()
         self._gate = Gate()
+        self._refused_by_table = None
         stretch = self.stretch = self.books.begin(gear, why)
         self.condition.state, self.condition.error = "running", None
         try:
@@ -238,7 +240,7 @@ class Driver:
 
     def explain(self, error: BaseException) -> GearshiftError:
         """An exception of this pipeline's query, in a sentence."""
-        return explain(error, self.pipeline)
+        return self._refused_by_table or explain(error, self.pipeline)
 
     def _start_query(self, stretch: Stretch) -> StreamingQuery:
         return engines.start(
@@ -411,8 +413,13 @@ class Driver:
             # A checkpoint that is born anew counts its batches from 0 again: it is another writer.
             writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
             write = tables.upsert if target.key else tables.append
-            write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
-            publish(self.engine, target)
+            try:
+                write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+                publish(self.engine, target)
+            except TableError as error:
+                error.pipeline = self.pipeline.name
+                self._refused_by_table = error  # Spark passes on its text, in the middle of a traceback
+                raise
 
     def _read_versions(self) -> dict[str, Versions]:
         keeps = isinstance(self.pipeline.target, Table)

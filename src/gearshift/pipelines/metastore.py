@@ -23,6 +23,8 @@ _EMBEDDED = {
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.disallow.incompatible.col.type.changes": "false",  # an overwrite may bring other columns
 }
+# With locks on rows a reader that meets a change half-way takes some partitions before it and some after it.
+_DERBY = {"derby.storage.rowLocking": "false"}
 _ALWAYS = {
     "hive.metastore.client.socket.timeout": "60s",
     "hive.stats.autogather": "false",
@@ -45,7 +47,7 @@ class JavaMetastore:
     ) -> None:
         self.uri = uri
         self.database = database
-        self._jvm = jvm
+        self.jvm = jvm
         self._folder = folder.absolute()
         self._properties = dict(properties or {})
         self._lock = threading.Lock()
@@ -156,11 +158,12 @@ class JavaMetastore:
                 raise self._explained(_causes(error)) from error
 
     def _connect(self) -> Any:
-        hive = self._jvm.org.apache.hadoop.hive
+        hive = self.jvm.org.apache.hadoop.hive
         configuration = hive.conf.HiveConf()
         if self.uri is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._jvm.java.lang.System.setProperty("derby.stream.error.file", str(self._folder / "derby.log"))
+            for name, value in {**_DERBY, "derby.stream.error.file": str(self._folder / "derby.log")}.items():
+                self.jvm.java.lang.System.setProperty(name, value)
             own = {
                 "javax.jdo.option.ConnectionURL": self._derby(),
                 "hive.metastore.warehouse.dir": str(self._folder / "warehouse"),
@@ -192,13 +195,13 @@ class JavaMetastore:
         return TableError(f"{self.words} refused: {causes[-1]}", hint="see the Spark log")
 
     def _api(self) -> Any:
-        return self._jvm.org.apache.hadoop.hive.metastore.api
+        return self.jvm.org.apache.hadoop.hive.metastore.api
 
     def _java_table(self, table: HiveTable) -> Any:
         java = self._api().Table()
         java.setDbName(self.database)
         java.setTableName(table.name)
-        java.setOwner(str(self._jvm.java.lang.System.getProperty("user.name")))
+        java.setOwner(str(self.jvm.java.lang.System.getProperty("user.name")))
         java.setTableType("EXTERNAL_TABLE")
         java.setPartitionKeys(self._columns(table.partitioned_by))
         java.setSd(self._storage(table, table.location))
@@ -242,13 +245,13 @@ class JavaMetastore:
         return self._api().EnvironmentContext(self._map(_NO_STATISTICS))
 
     def _list(self, values: Iterable[Any]) -> Any:
-        made = self._jvm.java.util.ArrayList()
+        made = self.jvm.java.util.ArrayList()
         for value in values:
             made.add(value)
         return made
 
     def _map(self, entries: Mapping[str, str]) -> Any:
-        made = self._jvm.java.util.HashMap()
+        made = self.jvm.java.util.HashMap()
         for name, value in entries.items():
             made.put(name, value)
         return made

@@ -181,6 +181,7 @@ class Runner:
             self._said(f"starting {driver.pipeline.name} in {driver.gear}")
             self._at_exit(driver.close)
             driver.open()
+        self._exit.enter_context(Maintenance(self.graph, self.settings))
         self.crews = start_crews(
             self.graph, connection, self.settings, file=self._file, said=self._said, at_exit=self._at_exit
         )

@@ -4,9 +4,9 @@ from gearshift.tables.commits import Commit
 from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
 from gearshift.tables.location import table_uri
 from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
-from gearshift.tables.query import Answer, find, names, rows, sql
+from gearshift.tables.query import Answer, find, names, rows, sql, travels
 from gearshift.tables.reading import load
-from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths
+from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths, version_at
 from gearshift.tables.tallies import Bound, Tally, Times, tallies, times
 from gearshift.tables.upserting import check_upsert, forget_before, upsert
 from gearshift.tables.writing import append, overwrite, replace_partitions
@@ -44,6 +44,8 @@ __all__ = [
     "table_uri",
     "tallies",
     "times",
+    "travels",
     "upsert",
     "vacuum",
+    "version_at",
 ]

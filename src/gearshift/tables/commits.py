@@ -17,6 +17,7 @@ from gearshift.definitions import Table
 from gearshift.errors import TableError
 from gearshift.tables import columns
 from gearshift.tables.columns import Field
+from gearshift.tables.disk import on_disk
 from gearshift.tables.files import WrittenFile
 from gearshift.tables.location import StorageOptions, as_uri, name_of
 from gearshift.tables.partitions import as_text
@@ -84,7 +85,8 @@ def attempt(
     for _ in range(_ATTEMPTS):
         delta = opened(uri, storage_options)
         try:
-            outcome = commit(delta)
+            with on_disk(uri):
+                outcome = commit(delta)
             if outcome is not None:
                 return outcome
         except CommitFailedError as error:

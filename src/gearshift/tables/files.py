@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from deltalake import Schema
 
 from gearshift.errors import TableError
+from gearshift.tables.disk import on_disk
 from gearshift.tables.location import StorageOptions, local_path, name_of, nearest, spark_path
 from gearshift.tables.partitions import WRITE_FOLDER, Values, folder_of, values_in
 from gearshift.tables.store import Store
@@ -68,7 +70,12 @@ def write(
     writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    writer.parquet(f"{spark_path(uri)}/{folder}")
+    with on_disk(uri):
+        try:
+            writer.parquet(f"{spark_path(uri)}/{folder}")
+        except Exception:
+            _remove(uri, folder, storage_options)  # half a write helps nobody, least of all on a full disk
+            raise
     return Written(folder=folder, files=_found(uri, folder, storage_options))
 
 
@@ -86,7 +93,8 @@ def write_batches(
     """Write the Arrow batches of one partition ourselves, laid out as Spark would."""
     store = Store(uri, storage_options)
     place = "/".join([folder, *(folder_of(column, values[column]) for column in partition_by), name])
-    entries = store.write(place, schema, batches, without=partition_by)
+    with on_disk(uri):
+        entries = store.write(place, schema, batches, without=partition_by)
     counts = store.row_counts([entry.path for entry in entries])
     return [
         WrittenFile(path=entry.path, size=entry.size, rows=rows, values=values, modified_ms=entry.modified_ms)
@@ -114,7 +122,15 @@ def require_writable(uri: str) -> None:
 
 def remove(uri: str, written: Written, storage_options: StorageOptions = None) -> None:
     """Delete a write that will not be committed."""
-    Store(uri, storage_options).remove(written.folder)
+    _remove(uri, written.folder, storage_options)
+
+
+def _remove(uri: str, folder: str, storage_options: StorageOptions) -> None:
+    Store(uri, storage_options).remove(folder)
+    place = local_path(uri)
+    if place is not None:
+        with contextlib.suppress(OSError):
+            place.rmdir()  # a table that is gone leaves no empty folder in the place of the one that comes back
 
 
 def _found(uri: str, folder: str, storage_options: StorageOptions) -> tuple[WrittenFile, ...]:

@@ -74,7 +74,7 @@ def sql(
     `orders@v3` in the query is the table orders at version 3; `as_of` takes all tables back to an instant.
     """
     known = names(warehouse_uri, storage_options=storage_options)
-    query, versions = _travels(query, known)
+    query, versions = travels(query, known)
     # A table that the query does not name is not opened: it costs time, and may be broken.
     named = [name for name in known if name.lower() in query.lower()] or known
     with fresh_connection() as connection:
@@ -130,10 +130,10 @@ def _require_readable(warehouse_uri: str) -> None:
         )
 
 
-def _travels(query: str, known: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
+def travels(query: str, known: Sequence[str], *, quote: str = '"') -> tuple[str, list[tuple[str, int]]]:
     r"""The query with `table@v3` as a quoted name, and the tables and versions that it names so.
 
-    >>> _travels("SELECT * FROM orders@v3 WHERE mail = 'orders@v1'", ["orders"])
+    >>> travels("SELECT * FROM orders@v3 WHERE mail = 'orders@v1'", ["orders"])
     ('SELECT * FROM "orders@v3" WHERE mail = \'orders@v1\'', [('orders', 3)])
     """
     found: dict[tuple[str, int], None] = {}
@@ -143,9 +143,9 @@ def _travels(query: str, known: Sequence[str]) -> tuple[str, list[tuple[str, int
         if name is None or name not in known:
             return match[0]
         found[(name, int(version))] = None
-        return f'"{name}@v{int(version)}"'
+        return f"{quote}{name}@v{int(version)}{quote}"
 
-    return re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\b(\w+)@v(\d+)\b""", quoted, query), list(found)
+    return re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\b(\w+)@v(\d+)\b""", quoted, query), list(found)
 
 
 def show_table(

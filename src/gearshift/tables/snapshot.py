@@ -100,6 +100,11 @@ def _go_back(table: DeltaTable, uri: str, at: int | datetime) -> None:
     table.load_as_version(at)
 
 
+def version_at(uri: str, moment: datetime, *, storage_options: StorageOptions = None) -> int:
+    """The version that a table had at an instant."""
+    return open_table(uri, storage_options, at=moment).version()
+
+
 def read_paths(uri: str, *, storage_options: StorageOptions = None) -> Snapshot:
     """The committed files of a table's newest version."""
     return snapshot_of(open_table(uri, storage_options), uri)

@@ -61,6 +61,8 @@ def append(
 
     def commit(delta: DeltaTable | None) -> Commit | None:
         if delta is None:
+            if batch.id > 0:
+                files.remove(uri, written, storage_options)
             refuse_dropped(uri, batch)
             return create(
                 table,

@@ -7,6 +7,7 @@ into a folder of their own that never changes, and the metastore is told of the 
 from __future__ import annotations
 
 import fcntl
+import time
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from gearshift.tables.location import as_uri, local_path, name_of
 from gearshift.tables.partitions import as_text
 from gearshift.tables.snapshot import Snapshot, StoredFile, open_table, snapshot_of
 
+_LOOKED_UP_WITHIN = 0.25  # seconds; it takes a few milliseconds
 _URI, _ID, _VERSION = "gearshift.uri", "gearshift.table", "gearshift.version"
 
 
@@ -138,6 +140,9 @@ class _Publishing:
             # A partition is born and dies empty, so that all rows come and go in the one move between.
             if new := [values for values in changed if values not in known]:
                 metastore.add(self._table, new, _location(links.empty))
+                # A metastore first looks up which partitions there are, then where: who is between the two must
+                # not miss a new partition and find the others moved.
+                time.sleep(_LOOKED_UP_WITHIN)
             links.supersede(old for values in (*changed, *gone) if (old := known.get(values)) is not None)
             moves = {values: _location(place) for values, place in changed.items()}
             metastore.move(self._table, {**moves, **dict.fromkeys(gone, _location(links.empty))})

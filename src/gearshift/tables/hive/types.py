@@ -33,7 +33,8 @@ def spark_schema(fields: Sequence[Field], partition_by: Sequence[str]) -> dict[s
     {'spark.sql.sources.schema': '{"type": "struct", "fields": [{"name": "Id", "type": "long"}]}'}
     """
     last = [field for field in fields if field["name"] in partition_by]
-    text = json.dumps({"type": "struct", "fields": [f for f in fields if f not in last] + last})
+    ordered = [field for field in fields if field not in last] + last
+    text = json.dumps(_zoned({"type": "struct", "fields": ordered}))
     if len(text) <= _PART:
         told = {_SCHEMA: text}
     else:
@@ -44,6 +45,15 @@ def spark_schema(fields: Sequence[Field], partition_by: Sequence[str]) -> dict[s
         told[f"{_SCHEMA}.numPartCols"] = str(len(partition_by))
         told |= {f"{_SCHEMA}.partCol.{number}": name for number, name in enumerate(partition_by)}
     return told
+
+
+def _zoned(kind: Any) -> Any:
+    """A type with Hive's one timestamp in it: Spark believes a schema only if it is the metastore's own."""
+    if isinstance(kind, dict):
+        return {name: _zoned(inner) for name, inner in kind.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(kind, list):
+        return [_zoned(inner) for inner in kind]  # pyright: ignore[reportUnknownVariableType]
+    return "timestamp" if kind == "timestamp_ntz" else kind
 
 
 def _type(kind: Any, table: str, path: str) -> str:
