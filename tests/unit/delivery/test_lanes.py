@@ -18,7 +18,7 @@ Item = tuple[int, int]
 
 
 @contextmanager
-def opened(run: Callable[[Any], None], threads: int) -> Iterator[Lanes[Any]]:
+def opened(run: Callable[[Any, float], Any], threads: int) -> Iterator[Lanes[Any]]:
     lanes: Lanes[Any] = Lanes(run, threads, "test")
     lanes.open()
     try:
@@ -36,7 +36,7 @@ def test_items_of_a_lane_run_one_after_the_other_in_their_order(
     running: set[int] = set()
     together: list[int] = []
 
-    def run(item: Item) -> None:
+    def run(item: Item, _until: float) -> None:
         lane, number = item
         if lane in running:
             together.append(lane)
@@ -63,7 +63,7 @@ def test_different_lanes_run_at_once() -> None:
     meeting = threading.Barrier(4, timeout=10)
     met: list[int] = []
 
-    def run(item: int) -> None:
+    def run(item: int, _until: float) -> None:
         meeting.wait()
         met.append(item)
 
@@ -76,7 +76,7 @@ def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
     gate = threading.Event()
     ran: list[str] = []
 
-    def run(item: str) -> None:
+    def run(item: str, _until: float) -> None:
         if item == "hot":
             gate.wait(10)
         ran.append(item)
