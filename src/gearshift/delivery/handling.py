@@ -98,7 +98,9 @@ class Handling:
                     try:
                         record = Polled(message, decode(message.value()))
                     except (DecodeError, RegistryUnreachableError):
-                        record = self._take(progress, message, now)  # which meets it again, and knows what to do
+                        record = self._take(
+                            progress, message, now
+                        )  # which meets it again, and knows what to do
                 else:
                     record = self._take(progress, message, now)
                 if record is None:
