@@ -85,6 +85,8 @@ class Commits:
                 log.warning("%s: %s", self._name, error)
                 return
             except GearshiftError as error:
+                if self._life.ended:
+                    return  # the last commit was the polling thread's own
                 self._counts.add("failed_commits")
                 self._holdings.doubt()
                 attempt += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,13 @@ from gearshift.delivery.errands import Errands
 from gearshift.delivery.failures import NotOurs
 from gearshift.delivery.handling import Handling
 from gearshift.delivery.holdings import Holdings
-from gearshift.delivery.lanes import Lanes
 from gearshift.delivery.life import Life
 from gearshift.delivery.membership import Membership
 from gearshift.delivery.once import Once
-from gearshift.delivery.rounds import Piece, Rounds, place_of
+from gearshift.delivery.rounds import Piece
 from gearshift.delivery.targets import Nowhere, ToDestination, ToTopic
 from gearshift.delivery.transacting import Transacting
+from gearshift.delivery.work import Work
 from gearshift.errors import BrokerUnreachableError, DeliveryError, OffsetGoneError, RetriableError
 from gearshift.schemas import Decoder, Registry
 from gearshift.topics import Admin, DeadLetter, DeadLetters, GroupConsumer, TransactionalProducer
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gearshift.definitions import Delivery
     from gearshift.delivery.care import Care
     from gearshift.delivery.polled import Polled
-    from gearshift.delivery.progress import Progress
     from gearshift.settings import Settings
 
 Message = Any  # confluent_kafka.Message, of which the library types nothing
@@ -47,7 +46,6 @@ _POLL = timedelta(milliseconds=100)
 _SOON = timedelta(milliseconds=1)  # while somebody waits for a commit, or soon will
 _CHUNK = 500
 _LOOK_EVERY = 5.0
-_ROUND = 100
 _PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
 _UNANSWERED_FOR = 90.0  # longer than librdkafka itself waits for a broker
 
@@ -152,7 +150,15 @@ class Worker:
         calls = Calls(delivery)
         exit_.callback(calls.close)
         transacting = self._transacting
-        self._handling = Handling(
+        work = self._work = Work(
+            delivery,
+            batch=self._target.batch,
+            in_flight=self._in_flight,
+            flight=self.flight,
+            transacting=transacting,
+            life=self._life,
+        )
+        work.handling = Handling(
             delivery,
             self._app,
             call=calls.handle,
@@ -160,14 +166,15 @@ class Worker:
             target=self._target,
             once=self._once,
             counts=self.counts,
-            finish=self._finish,
+            finish=work.finish,
             set_aside=self._set_aside if transacting is None else transacting.set_aside,
             lease=self._membership.lease,
             is_ours=self._membership.covers,
             keep=self._keep if transacting is None else transacting.keep,
             care=self._care,
         )
-        self._open_lanes(exit_)
+        work.open()
+        exit_.callback(work.close, 5.0)
         self._open_consumer(exit_)
 
     def _open_target(self, exit_: ExitStack, registry: Registry) -> None:
@@ -192,33 +199,13 @@ class Worker:
             self._target = Nowhere()
         exit_.callback(self._target.close)
 
-    def _open_lanes(self, exit_: ExitStack) -> None:
-        delivery, target = self.delivery, self._target
-        self._by_partition = delivery.batch is not None or target.batch > 1
-        # A destination that takes batches is written by one thread: its batches are its parallelism.
-        threads = 1 if target.batch > 1 else delivery.parallelism
-        # Keys side by side commit each in step: a round would make all of them wait for the busiest one.
-        self._in_step = delivery.commit == "sync" and self._transacting is None and threads > 1
-        self._lanes: Lanes[Piece] = Lanes(
-            self._work, threads, delivery.name, self._keep_step if self._in_step else None
-        )
-        self._rounds: Rounds | None = None
-        if self._transacting is not None or (delivery.commit == "sync" and not self._in_step):
-            # Rounds of whole lists, where lists are what is handled.
-            least = (delivery.batch or target.batch) if self._by_partition else 1
-            size = least if self._by_partition else _ROUND
-            most = max(least, self._in_flight // 2)
-            self._rounds = Rounds(self._start_round, self._end_round, size, least=least, most=most)
-        self._lanes.open()
-        exit_.callback(self._lanes.close, 5.0)
-
     def _open_consumer(self, exit_: ExitStack) -> None:
         delivery, life = self.delivery, self._life
         assignments = self._assignments = Assignments(
             delivery,
             holdings=self.holdings,
             once=self._once,
-            rounds=self._rounds,
+            rounds=self._work.rounds,
             in_transactions=self._transacting is not None,
             membership=self._membership,
             errands=self._errands,
@@ -226,7 +213,7 @@ class Worker:
             counts=self.counts,
             life=life,
         )
-        consumer = self._consumer = assignments.consumer = GroupConsumer(
+        consumer = self._consumer = assignments.consumer = self._work.consumer = GroupConsumer(
             self._connection,
             delivery.group_id,
             [delivery.topic.name, delivery.topic.replays],
@@ -235,7 +222,7 @@ class Worker:
             on_lost=assignments.lost,
             max_poll_interval=self._max_poll_interval,
         )
-        self._commits = assignments.commits = Commits(
+        self._commits = assignments.commits = self._work.commits = Commits(
             delivery.name,
             consumer=consumer,
             holdings=self.holdings,
@@ -246,7 +233,7 @@ class Worker:
             life=life,
         )
         exit_.callback(consumer.close)  # calls `revoked`: what is in hand is finished first
-        if self._rounds is None:
+        if self._work.rounds is None:
             committer = threading.Thread(target=self._commits.make_often, name="commits", daemon=True)
             committer.start()
             exit_.callback(committer.join, 5.0)
@@ -257,10 +244,11 @@ class Worker:
     def _turn(self) -> None:
         """One poll, and what follows from it."""
         consumer, assignments = self._consumer, self._assignments
-        waited_for = (self._rounds is not None or self._in_step) and self.flight.records
         is_full = self.flight.full and not self.paused
         # A poll also brings the answers to commits, so there is one even where there is no room for records.
-        messages = consumer.poll(_SOON if waited_for or is_full else _POLL, 1 if is_full else _CHUNK)
+        messages = consumer.poll(
+            _SOON if is_full or self._work.is_waited_for else _POLL, 1 if is_full else _CHUNK
+        )
         self._membership.breathe()
         if self._membership.in_doubt:
             self._membership.prove(consumer)
@@ -325,13 +313,7 @@ class Worker:
             for message in messages:
                 if message.error() is not None:
                     self._on_error(message)
-        pieces = list(self._pieces(good))
-        for _, of_place in pieces:
-            self.flight.take(len(of_place), sum(map(len, of_place)))
-        if self._rounds is not None:
-            self._rounds.take(pieces)
-        else:
-            self._start_round(pieces)
+        self._work.take(list(self._pieces(good)))
 
     def _pieces(self, messages: list[Message]) -> Iterator[Piece]:
         """The records by partition, each bound to the assignment it was polled in."""
@@ -356,87 +338,6 @@ class Worker:
         if self.error != str(error):
             log.warning("%s: %s", self.delivery.name, error)
         self.error = str(error)
-
-    # work
-
-    def _start_round(self, pieces: list[Piece]) -> None:
-        if self._transacting is not None:
-            self._transacting.begin()
-        self._lanes.submit(self._in_lanes(pieces))
-
-    def _in_lanes(self, pieces: list[Piece]) -> Iterator[tuple[Hashable, Piece]]:
-        """The records in smaller pieces, each with the lane that keeps it in order."""
-        for progress, messages in pieces:
-            if self._by_partition:
-                size = self._handling.at_once
-                for first in range(0, len(messages), size):
-                    yield place_of(messages), Piece(progress, messages[first : first + size])
-            elif self.delivery.parallelism == 1:
-                yield 0, Piece(progress, messages)
-            else:
-                place = place_of(messages)
-                by_key: dict[Hashable, list[Message]] = {}
-                for message in messages:
-                    by_key.setdefault(message.key() or (*place, message.offset()), []).append(message)
-                for key, of_key in by_key.items():
-                    yield key, Piece(progress, of_key)
-
-    def _work(self, piece: Piece, until: float) -> Piece | None:
-        """Run a piece in a lane; what is left of it."""
-        progress, messages = piece
-        try:
-            if not progress.enter():
-                self._give_up(piece)
-                return None
-            try:
-                later, not_ours = self._handling.run(progress, messages, until)
-                if not_ours:
-                    self._give_up(Piece(progress, not_ours))
-            finally:
-                progress.leave()
-        except BaseException as error:
-            log.exception("%s: stopped by a failure of its own", self.delivery.name)
-            self._life.failure = error
-            return None
-        return Piece(progress, later) if later else None
-
-    def _keep_step(self) -> None:
-        """Go on with a lane when what it did is committed."""
-        try:
-            self._commits.join()
-        except BaseException as error:
-            log.exception("%s: stopped by a failure of its own", self.delivery.name)
-            self._life.failure = error
-
-    def _give_up(self, piece: Piece) -> None:
-        """Records that are not finished here."""
-        progress, messages = piece
-        self.flight.give_back(len(messages), sum(map(len, messages)))
-        if self._rounds is None:
-            return
-        if progress.ours:
-            self._rounds.drop(piece)
-        else:
-            self._rounds.done(len(messages))
-
-    def _finish(self, progress: Progress, messages: list[Message]) -> None:
-        progress.finish(*[message.offset() for message in messages])
-        self.flight.give_back(len(messages), sum(map(len, messages)))
-        if self._rounds is not None:
-            self._rounds.done(len(messages))
-
-    def _end_round(self, pieces: list[Piece]) -> list[Piece]:
-        """Commit a round; the records of it that are to be worked on again."""
-        assert self._rounds is not None
-        again = self._rounds.dropped
-        if self._transacting is None:
-            self._commits.make_sure()
-        elif not self._transacting.commit(pieces, self._consumer):
-            again = pieces
-        again = [piece for piece in again if piece.progress.ours]
-        for piece in again:
-            self.flight.take(len(piece.messages), sum(map(len, piece.messages)))
-        return again
 
     def _set_aside(self, letters: list[DeadLetter]) -> None:
         with self._letters_lock:

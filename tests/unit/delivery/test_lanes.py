@@ -88,3 +88,34 @@ def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
         assert "hot" not in ran
         gate.set()
         eventually(lambda: ran.count("hot") == 50, within=10)
+
+
+def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in_its_own() -> None:
+    ran: list[str] = []
+
+    def run(item: str, _until: float) -> str | None:
+        ran.append(item)
+        return "second half" if item == "first half" else None
+
+    lanes: Lanes[str] = Lanes(run, 1, "test")
+    lanes.submit([("long", "first half"), ("short", "other"), ("long", "next")])
+    lanes.open()
+    eventually(lambda: len(ran) == 4, within=10)
+    lanes.close(10)
+    assert ran == ["first half", "other", "second half", "next"]
+
+
+def test_a_lane_goes_on_only_after_what_follows_its_turn() -> None:
+    """Between two turns of a lane comes what commits them, whichever thread has the second."""
+    told: list[str] = []
+
+    def run(item: str, _until: float) -> None:
+        told.append(item)
+
+    lanes: Lanes[str] = Lanes(run, 3, "test", lambda: told.append("committed"))
+    lanes.open()
+    lanes.submit([("lane", "a")])
+    eventually(lambda: told == ["a", "committed"], within=10)
+    lanes.submit([("lane", "b"), ("lane", "c")])
+    eventually(lambda: told[2:] == ["b", "c", "committed"], within=10)
+    lanes.close(10)
