@@ -34,6 +34,7 @@ GearshiftError
 ├── DeliveryError              a delivery cannot go on
 │   ├── RetriableError         a destination may take it later      (retriable)
 │   ├── PermanentError         a destination will never take it
+│   │   └── ProcessDiedError   nobody survives handling it
 │   ├── NotAMemberError        the group went on without this consumer
 │   └── OffsetGoneError        retention took the next record
 ├── CheckError                 a pipeline cannot run as asked
@@ -244,6 +245,10 @@ class RetriableError(DeliveryError):
 
 class PermanentError(DeliveryError):
     """A destination will never take this record."""
+
+
+class ProcessDiedError(PermanentError):
+    """The process died each time its handler had this record."""
 
 
 class NotAMemberError(DeliveryError):

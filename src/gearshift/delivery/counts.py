@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 
@@ -64,7 +65,13 @@ class Flight:
             if was_full and not self.full:
                 self._changed.notify_all()
 
-    def await_room(self, seconds: float) -> bool:
-        """Wait for room; False if there is none after this time."""
+    def await_room(self, seconds: float, unless: Callable[[], bool] = lambda: False) -> bool:
+        """Wait for room; False if there is none after this time, or something else, told by `wake`, comes first."""
         with self._changed:
-            return not self.full or self._changed.wait_for(lambda: not self.full, seconds)
+            self._changed.wait_for(lambda: not self.full or unless(), seconds)
+            return not self.full
+
+    def wake(self) -> None:
+        """Let whoever waits for room look up."""
+        with self._changed:
+            self._changed.notify_all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gearshift.errors import DecodeError
 from gearshift.schemas import Decoder
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 Message = Any
 
 
-def decoding(topic: Topic, registry: Registry) -> Callable[[Message], Any]:
-    """The values of a topic, or the changes of a captured table's; None for a tombstone, which tells nothing new."""
+class Decoding(NamedTuple):
+    """How a message becomes a value."""
+
+    message: Callable[[Message], Any]
+    """None for a tombstone among changes, which tells nothing new."""
+    value: Callable[[bytes | None], Any] | None
+    """The same where the message's value is all it takes, which saves a call for every record."""
+
+
+def decoding(topic: Topic, registry: Registry) -> Decoding:
+    """The values of a topic, or the changes of a captured table's."""
     if topic.envelope is None:
-        decode = Decoder(topic, registry)
-        return lambda message: decode(message.value())
+        decode = Decoder(topic, registry).__call__
+        return Decoding(lambda message: decode(message.value()), decode)
     changes: ChangeDecoder[Any] = ChangeDecoder(topic.value, replica_identity_full=topic.before)
 
     def change_of(message: Message) -> Any:
@@ -30,4 +39,4 @@ def decoding(topic: Topic, registry: Registry) -> Callable[[Message], Any]:
             error.topic = topic.name
             raise
 
-    return change_of
+    return Decoding(change_of, None)

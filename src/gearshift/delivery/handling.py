@@ -2,59 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gearshift.delivery.care import Care, killer
 from gearshift.delivery.counts import Counts
+from gearshift.delivery.failures import NotOurs, is_final, letter_of, says
+from gearshift.delivery.membership import Lease
 from gearshift.delivery.once import Once
+from gearshift.delivery.polled import Polled
 from gearshift.delivery.progress import Progress
 from gearshift.delivery.retry import is_retriable, wait_before
 from gearshift.delivery.targets import Target, TransactionGone
-from gearshift.errors import (
-    DecodeError,
-    DeliveryError,
-    GearshiftError,
-    PermanentError,
-    RegistryUnreachableError,
-    RetriableError,
-)
-from gearshift.record import Record
-from gearshift.topics import REPLAY_FOR, DeadLetter, replayed_place
+from gearshift.errors import DecodeError, GearshiftError, PermanentError, RegistryUnreachableError
+from gearshift.topics import REPLAY_FOR, DeadLetter
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
+    from gearshift.delivery.decoding import Decoding
 
-Message = Any
+Message = Any  # confluent_kafka.Message, of which the library types nothing
 log = logging.getLogger(__name__)
-_TELL_EVERY = 0.02  # seconds: records are told finished in bulk, which costs less than one by one
-
-
-class Lease:
-    """Until when, on the monotonic clock, a consumer need not ask whether it is still a member."""
-
-    __slots__ = ("until",)
-
-    def __init__(self) -> None:
-        self.until = 0.0
-
-
-class NotOurs(Exception):  # noqa: N818  (not an error: the record is another consumer's now)
-    """The partition went to another consumer in the middle of the work."""
 
 
 class Handling:
     """Brings records to the handler, and its results to the target.
 
-    `decode` gives a message's value, or None for one that tells nothing; `finish` is called once with each record that is done, in whichever thread that is known; `set_aside` writes
-    dead letters and returns when they are safe; `is_ours` says whether this consumer may still act on a partition.
+    `finish` is called once with each record that is done; `set_aside` writes dead letters and returns when they
+    are safe; `is_ours` says whether this consumer may still act on a partition; `keep` remembers what was
+    delivered and returns when no crash can make us forget it.
     """
 
     def __init__(
@@ -62,7 +40,8 @@ class Handling:
         delivery: Delivery,
         app: str,
         *,
-        decode: Callable[[Message], Any],
+        call: Callable[..., Any],
+        decode: Decoding,
         target: Target,
         once: Once | None,
         counts: Counts,
@@ -70,11 +49,13 @@ class Handling:
         set_aside: Callable[[list[DeadLetter]], None],
         lease: Lease,
         is_ours: Callable[[Progress], bool],
-        keep: Callable[[Record[Any], Callable[[], None]], None] | None,
+        keep: Callable[[list[Polled]], None],
+        care: Care | None = None,
     ) -> None:
         self._delivery = delivery
         self._app = app
-        self._decode = decode
+        self._decode = decode.message
+        self._decode_value = decode.value
         self._target = target
         self._once = once
         self._counts = counts
@@ -83,35 +64,51 @@ class Handling:
         self._lease = lease
         self._is_ours = is_ours
         self._keep = keep
+        self._care = care
         self._at_once = delivery.batch or target.batch
         self._topic = delivery.topic.name
         self._writes = delivery.target is not None
         self._by_list = delivery.batch is not None or target.batch > 1
-        self._call = _in_a_loop(delivery.handler) if delivery.is_async else delivery.handler
+        self._call = call if care is None else care.watched(call)
 
     @property
     def at_once(self) -> int:
         """How many records one call takes."""
-        return self._at_once
+        return 1 if self._care is not None and self._care.is_on else self._at_once
 
-    def run(self, progress: Progress, messages: list[Message]) -> list[Message]:
-        """Work on records of one partition, in order; those that are not done because they are no longer ours."""
+    def run(
+        self, progress: Progress, messages: list[Message], until: float
+    ) -> tuple[list[Message], list[Message]]:
+        """Work on records of one partition, in order, until then on the monotonic clock.
+
+        What the time did not suffice for, and what is not done because it is no longer ours.
+        """
         if self._by_list:
-            return self._run_list(progress, messages)
+            return [], self._run_list(progress, messages)
         finished: list[Message] = []
-        told = time.monotonic()
+        # This runs for every record, and what it can do without is left out: a call is dear.
+        clock, lease, topic, call = time.monotonic, self._lease, self._topic, self._call
+        plain = self._once is None and (self._care is None or not self._care.is_needed)
+        decode = self._decode_value if plain else None
         number = 0
         try:
-            for number, message in enumerate(messages):  # noqa: B007  (what is left is known by it)
-                now = time.monotonic()
-                if finished and now - told > _TELL_EVERY:
-                    self._finish_delivered(progress, finished)
-                    finished, told = [], now
-                record = self._take(progress, message, now)
+            for number, message in enumerate(messages):
+                now = clock()
+                if now > until and number:
+                    return messages[number:], []
+                if decode is not None and now < lease.until and progress.ours and message.topic() == topic:
+                    try:
+                        record = Polled(message, decode(message.value()))
+                    except (DecodeError, RegistryUnreachableError):
+                        record = self._take(
+                            progress, message, now
+                        )  # which meets it again, and knows what to do
+                else:
+                    record = self._take(progress, message, now)
                 if record is None:
                     continue
                 try:
-                    result = self._call(record)
+                    result = call(record)
                     if self._writes:
                         self._require_member(progress)
                         self._target.write([(record, result)])
@@ -120,16 +117,15 @@ class Handling:
                         raise
                     if not self._persist(progress, [record], error):
                         continue
-                if self._keep is None:
-                    finished.append(message)
-                else:
-                    self._finish_kept(progress, record)
+                if self._once is not None:
+                    self._keep([record])
+                finished.append(message)
         except (NotOurs, TransactionGone):
-            return messages[number:]
+            return [], messages[number:]
         finally:
             if finished:
                 self._finish_delivered(progress, finished)
-        return []
+        return [], []
 
     def _run_list(self, progress: Progress, messages: list[Message]) -> list[Message]:
         left = {message.offset(): message for message in messages}
@@ -180,11 +176,11 @@ class Handling:
             return
         if error is not None:
             self._bury(progress, records, error, "TASK_PUT")
-        elif self._keep is None:
+        else:
+            if self._once is not None:
+                self._keep(records)
             self._finish_delivered(progress, [record.message for record in records])
         for record in records:
-            if error is None and self._keep is not None:
-                self._finish_kept(progress, record)
             del left[record.offset]
 
     def _take(self, progress: Progress, message: Message, now: float) -> Polled | None:
@@ -193,6 +189,9 @@ class Handling:
             raise NotOurs
         if message.topic() != self._topic and not self._is_for_us(message.headers() or ()):
             self._finish(progress, [message])
+            return None
+        if self._care is not None and (deaths := self._care.deaths_of(message)):
+            self._bury(progress, [Polled(message, None)], killer(deaths), "TASK_PUT")
             return None
         try:
             value = self._decode(message)
@@ -255,11 +254,6 @@ class Handling:
         self._counts.add("delivered", len(messages))
         self._finish(progress, messages)
 
-    def _finish_kept(self, progress: Progress, record: Polled) -> None:
-        assert self._keep is not None
-        self._counts.add("delivered")
-        self._keep(record, lambda: self._finish(progress, [record.message]))
-
     def _require_member(self, progress: Progress) -> None:
         """Before a write: the partition may have gone to another consumer while the handler ran."""
         if progress.gone or (time.monotonic() > self._lease.until and not self._is_ours(progress)):
@@ -285,14 +279,17 @@ class Handling:
     def _wait(self, progress: Progress, attempt: int, error: Exception) -> None:
         wait = wait_before(attempt, self._delivery.retry, error)
         if attempt in (1, 10) or attempt % 100 == 0:
-            log.warning("%s: %s; trying again", self._delivery.name, _says(error))
+            log.warning("%s: %s; trying again", self._delivery.name, says(error))
         if not progress.wait(wait.total_seconds()) or not self._is_ours(progress):
             raise NotOurs
 
     def _bury(self, progress: Progress, records: list[Polled], error: Exception, stage: str) -> None:
         """Set records aside; nothing is finished before the dead letters are safe."""
         self._require_member(progress)
-        letters = [self._letter(record.message, error, stage) for record in records]
+        letters = [
+            letter_of(record.message, error, stage, delivery=self._delivery, app=self._app)
+            for record in records
+        ]
         attempt = 0
         while True:
             try:
@@ -310,102 +307,10 @@ class Handling:
             first.topic,
             first.partition,
             first.offset,
-            _says(error),
+            says(error),
         )
         self._finish(progress, [record.message for record in records])
-
-    def _letter(self, message: Message, error: Exception, stage: str) -> DeadLetter:
-        headers = tuple(message.headers() or ())
-        partition, offset = replayed_place(headers) or (message.partition(), message.offset())
-        value = message.value()
-        return DeadLetter(
-            topic=self._delivery.topic.name,
-            partition=partition,
-            offset=offset,
-            key=message.key(),
-            value=value,
-            headers=headers,
-            app=self._app,
-            delivery=self._delivery.name,
-            group_id=self._delivery.group_id,
-            stage=stage,
-            exception=f"{type(error).__module__}.{type(error).__qualname__}",
-            reason=_says(error),
-            stacktrace=None if isinstance(error, DecodeError) else _trace(error, self._delivery.handler),
-            schema_id=int.from_bytes(value[1:5], "big")
-            if value and value[0] == 0 and len(value) > 5
-            else None,
-        )
 
     def _is_for_us(self, headers: Iterable[tuple[str, bytes | None]]) -> bool:
         wanted = [value for name, value in headers if name == REPLAY_FOR]
         return not wanted or self._delivery.group_id.encode() in wanted
-
-
-class Polled(Record[Any]):
-    """A record as it was polled; what a handler does not ask for is not taken out of the message."""
-
-    __slots__ = ("_kept_identity", "_kept_value", "message")
-    message: Message
-
-    def __init__(self, message: Message, value: Any, identity: bytes | None = None) -> None:
-        _set_message(self, message)
-        _set_value(self, value)
-        _set_identity(self, identity)
-
-    if not TYPE_CHECKING:  # to a type checker they are the fields of Record
-        value = property(attrgetter("_kept_value"))
-        identity = property(attrgetter("_kept_identity"))
-        key = property(lambda self: self.message.key())
-        topic = property(lambda self: self.message.topic())
-        partition = property(lambda self: self.message.partition())
-        offset = property(lambda self: self.message.offset())
-        headers = property(lambda self: tuple(self.message.headers() or ()))
-
-        timestamp = property(lambda self: _instant(*self.message.timestamp()))
-
-
-def _instant(kind: int, millis: int) -> datetime | None:
-    return datetime.fromtimestamp(millis / 1000, UTC) if kind else None
-
-
-# A frozen class takes no assignment; this is how its own constructor does it, only faster.
-_slots: Any = Polled
-_set_message = _slots.message.__set__
-_set_value = _slots._kept_value.__set__
-_set_identity = _slots._kept_identity.__set__
-
-
-def is_final(error: Exception) -> bool:
-    """Whether it says nothing about this record: a transaction is gone, or the destination cannot be used at all.
-
-    A table that was dropped or a password that was changed must stop the delivery, not empty the topic into
-    the dead letters.
-    """
-    if isinstance(error, TransactionGone | NotOurs):
-        return True
-    return isinstance(error, DeliveryError) and not isinstance(error, RetriableError | PermanentError)
-
-
-def _says(error: BaseException) -> str:
-    if isinstance(error, GearshiftError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
-
-
-def _trace(error: BaseException, handler: Callable[..., Any]) -> str:
-    """The stack of the user's own code, without ours."""
-    ours = Path(__file__).parent
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent != ours]
-    return "".join([*traceback.format_list(frames), *traceback.format_exception_only(error)])
-
-
-def _in_a_loop(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """An async handler as a plain function: each lane waits for its own call, all of them share one loop."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="handlers", daemon=True).start()
-
-    def call(argument: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(handler(argument), loop).result()
-
-    return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from queue import SimpleQueue
@@ -10,17 +11,27 @@ from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 _END = object()
+_TURN = 0.02  # seconds of work after which a lane lets another have its thread
 
 
 class Lanes(Generic[Item]):
     """So many threads; the items of one lane run one after the other, those of different lanes at once.
 
-    A lane is there while it has items, and a thread takes one item of it at a time: a lane with many items keeps
-    one thread busy and no other lane waiting.
+    A lane is there while it has items. A thread works on one for a short turn, and takes another then: a lane with
+    many items keeps one thread busy and no other lane waiting. `run` works on an item until a moment on the
+    monotonic clock, and returns what is left of it, or None; `after` is called at the end of each turn, before
+    the next item of the lane can begin.
     """
 
-    def __init__(self, run: Callable[[Item], None], threads: int, name: str) -> None:
+    def __init__(
+        self,
+        run: Callable[[Item, float], Item | None],
+        threads: int,
+        name: str,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         self._run = run
+        self._after = after
         self._lanes: dict[Hashable, deque[Item]] = {}
         self._ready: SimpleQueue[Any] = SimpleQueue()
         self._lock = threading.Lock()
@@ -49,7 +60,7 @@ class Lanes(Generic[Item]):
             self._ready.put(lane)
 
     def close(self, seconds: float) -> None:
-        """Let the threads end after the item each has in hand."""
+        """Let the threads end after the turn each has begun."""
         for _ in self._threads:
             self._ready.put(_END)
         for thread in self._threads:
@@ -59,10 +70,28 @@ class Lanes(Generic[Item]):
     def _work(self) -> None:
         while (lane := self._ready.get()) is not _END:
             waiting = self._lanes[lane]
-            self._run(waiting[0])
+            done = self._turn(waiting)
+            if self._after is not None:
+                self._after()
             with self._lock:
-                waiting.popleft()
-                if not waiting:
+                for _ in range(done):
+                    waiting.popleft()
+                empty = not waiting
+                if empty:
                     del self._lanes[lane]
-            if waiting:
+            if not empty:
                 self._ready.put(lane)
+
+    def _turn(self, waiting: deque[Item]) -> int:
+        """Work on a lane for a while; how many of its items are done. Only this thread takes any from it."""
+        until = time.monotonic() + _TURN
+        done = 0
+        while done < len(waiting):
+            left = self._run(waiting[done], until)
+            if left is not None:
+                waiting[done] = left
+                break
+            done += 1
+            if time.monotonic() > until:
+                break
+        return done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ _MOST = 1_000_000  # marks in memory: at some hundred bytes each, what a small c
 class Once:
     """Knows what has been delivered, whichever consumer of the group did it.
 
-    A mark is written when the handler is done, and the offset counts as finished when the mark is safe. What
-    cannot be known is whether a handler that was killed had come to its end: that record comes once more, with
-    the same `idempotency_key`.
+    A mark is written when the handler is done, and whoever called the handler takes no other record before the
+    mark is safe. What cannot be known is whether a handler that was killed had come to its end: that record, one
+    for each of the handlers at work, comes once more, with the same `idempotency_key`.
     """
 
     def __init__(self, delivery: Delivery, connection: Connection) -> None:
@@ -52,10 +52,9 @@ class Once:
         """Whether this was delivered."""
         return _mark(identity) in self._known.get(partition, ())
 
-    def keep(self, partition: int, identity: bytes, then: Callable[[], None]) -> None:
-        """Remember a delivery, and call `then` when no crash can make us forget it."""
-        mark = self.note(partition, identity)
-        self.marks.write(partition, mark, then)
+    def keep(self, deliveries: Iterable[tuple[int, bytes]]) -> None:
+        """Remember deliveries, each by its partition and identity; returns when no crash can make us forget them."""
+        self.marks.write([(partition, self.note(partition, identity)) for partition, identity in deliveries])
 
     def note(self, partition: int, identity: bytes) -> bytes:
         """Remember a delivery in this process only; the mark to keep."""

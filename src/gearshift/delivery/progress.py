@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 
 
 class Progress:
@@ -54,9 +55,18 @@ class Progress:
 
     def finish(self, *offsets: int) -> None:
         """Records are done, whatever became of them."""
+        if not offsets:
+            return
         with self._changed:
             begun, finished = self._begun, self._finished
             position = 0
+            if (
+                tuple(islice(begun, len(offsets))) == offsets
+            ):  # as nearly always: the next ones, in their order
+                for _ in offsets:
+                    begun.popleft()
+                position = offsets[-1] + 1
+                offsets = ()
             for offset in offsets:
                 if begun and offset == begun[0]:
                     begun.popleft()

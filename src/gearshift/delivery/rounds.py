@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from gearshift.delivery.progress import Progress
 
-Message = Any
+Message = Any  # confluent_kafka.Message, of which the library types nothing
+_SHORT, _LONG = 0.05, 0.2  # seconds of a round that could be longer, and of one that should be shorter
 
 
 class Piece(NamedTuple):
@@ -18,11 +20,18 @@ class Piece(NamedTuple):
     messages: list[Message]
 
 
+def place_of(messages: list[Message]) -> tuple[str, int]:
+    """The partition that records are of."""
+    return messages[0].topic(), messages[0].partition()
+
+
 class Rounds:
     """Keeps records waiting until the round under way has ended.
 
     `start` hands the records of a round to the lanes; `end` commits, in the thread that finished the last of
-    them, and gives back the records that are to be worked on again.
+    them, and gives back the records that are to be worked on again. A round has `size` records at first; then
+    as many, between `least` and `most`, as are done in about a tenth of a second: a quick handler is not kept
+    waiting by its commits, and a slow one has little to repeat after a crash.
     """
 
     def __init__(
@@ -30,10 +39,17 @@ class Rounds:
         start: Callable[[list[Piece]], None],
         end: Callable[[list[Piece]], list[Piece]],
         size: int,
+        *,
+        least: int | None = None,
+        most: int | None = None,
     ) -> None:
         self._start = start
         self._end = end
         self._size = size
+        self._least = size if least is None else least
+        self._most = size if most is None else most
+        self._count = 0
+        self._began = 0.0
         self._held: list[Piece] = []
         self._round: list[Piece] = []
         self._dropped: list[Piece] = []
@@ -94,8 +110,18 @@ class Rounds:
             room -= len(messages)
             rest += 1
         self._held = self._held[rest:]
+        self._count = self._size - room
+        self._began = time.monotonic()
         # One more, our own: the round cannot end before all of it was handed over.
-        self._remaining = self._size - room + 1
+        self._remaining = self._count + 1
+
+    def _fit(self) -> None:
+        """Choose the size of the next round from the time that this one took."""
+        took = time.monotonic() - self._began
+        if took > _LONG:
+            self._size = max(self._least, self._count // 2 // self._least * self._least)
+        elif took < _SHORT and self._count >= self._size:
+            self._size = min(self._most, self._size * 2)
 
     def _count_down(self, by: int) -> None:
         while True:
@@ -105,6 +131,7 @@ class Rounds:
                     return
             again = self._end(self._round)
             with self._changed:
+                self._fit()
                 self._held[:0] = again
                 self._number += 1
                 self._running = bool(self._held)

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from gearshift.connection import Connection
+from gearshift.delivery.care import Care, Spot
 from gearshift.delivery.worker import Worker
 from gearshift.errors import GearshiftError
 from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
 
 _TELLS_EVERY = 0.5
+_one_line_at_a_time = threading.Lock()
 
 
 def main() -> int:
@@ -36,6 +38,7 @@ def main() -> int:
             Connection(**told["connection"]),
             settings=Settings.model_validate(told["settings"]),
             member=told["member"],
+            care=_care(told["care"]),
         )
     except GearshiftError as error:
         return _failed(error)
@@ -71,9 +74,23 @@ def _failed(error: GearshiftError) -> int:
     return 1
 
 
+def _care(killers: list[tuple[Spot, int]] | None) -> Care | None:
+    """After a death: say which records are in hand, on the same output, which outlives this process."""
+    if killers is None:
+        return None
+    return Care(
+        lambda spots: _put({"in_hand": spots}), {(spot[0], spot[1], spot[2]): n for spot, n in killers}
+    )
+
+
 def _say(worker: Worker) -> None:
-    sys.stdout.write(json.dumps(worker.status()) + "\n")
-    sys.stdout.flush()
+    _put(worker.status())
+
+
+def _put(told: dict[str, Any]) -> None:
+    with _one_line_at_a_time:
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
-import subprocess
-import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from gearshift.delivery.care import Spot
 from gearshift.delivery.scaling import Scaling
-from gearshift.delivery.worker import Worker
 from gearshift.errors import GearshiftError
+from gearshift.runner.consumers import Consumer, OwnProcess, OwnThread
 from gearshift.topics import Admin
 
 if TYPE_CHECKING:
@@ -29,154 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
 _ENDS_WITHIN = 40.0
+_FIRST_BACKOFF = 1.0
 _LONGEST_BACKOFF = 30.0
+_DEATHS = 3  # of a process with the same record in hand, after which that record is set aside
 _STABLE_AFTER = 30.0
-
-
-class Consumer(Protocol):
-    """A consumer of the crew, wherever it runs."""
-
-    began: float
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """What it last told of itself."""
-        ...
-
-    @property
-    def ended(self) -> str | None:
-        """Why it is no more, or None while it runs."""
-        ...
-
-    def stop(self) -> None:
-        """Ask it to end."""
-        ...
-
-    def await_end(self, seconds: float) -> None:
-        """Wait for its end, and force it after this time."""
-        ...
-
-
-class OwnProcess:
-    """A consumer in a process of its own."""
-
-    def __init__(
-        self, delivery: Delivery, connection: Connection, settings: Settings, member: str, file: Path
-    ) -> None:
-        self.began = time.monotonic()
-        self._told: dict[str, Any] = {}
-        logs = settings.home.absolute() / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
-        self.log = logs / f"delivery-{delivery.name}-{member.rpartition('.')[2]}.log"
-        with self.log.open("ab") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "gearshift.runner.consumer"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                start_new_session=True,  # Ctrl-C is for the runner
-            )
-        task = {
-            "file": str(file.absolute()),
-            "delivery": delivery.name,
-            "member": member,
-            "connection": asdict(connection),
-            "settings": settings.revealed(),
-        }
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(task).encode() + b"\n")
-            self._process.stdin.flush()
-        self._reader = threading.Thread(target=self._listen, daemon=True)
-        self._reader.start()
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        return self._process.pid
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """What it last told of itself."""
-        return self._told
-
-    @property
-    def ended(self) -> str | None:
-        """Why it is no more, or None while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
-        with suppress(OSError):
-            lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-            said = next((line for line in reversed(lines) if line.startswith("error:")), None)
-            if said is not None and code == 1:
-                return said.removeprefix("error: ")
-        return f"the process ended with {code}, see {self.log}"
-
-    def stop(self) -> None:
-        """Close its input, which ends it in order."""
-        with suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-
-    def await_end(self, seconds: float) -> None:
-        """Wait for its end; TERM, then KILL."""
-        for force in (self._process.terminate, self._process.kill):
-            try:
-                self._process.wait(seconds)
-                break
-            except subprocess.TimeoutExpired:
-                force()
-                seconds = 5.0
-        self._process.wait()
-        self.stop()
-        self._reader.join(5)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with suppress(json.JSONDecodeError):
-                self._told = json.loads(line)
-
-
-class OwnThread:
-    """A consumer in a thread, for an app that is in no file."""
-
-    def __init__(
-        self, delivery: Delivery, app: str, connection: Connection, settings: Settings, member: str
-    ) -> None:
-        self.began = time.monotonic()
-        self._worker = Worker(delivery, app, connection, settings=settings, member=member)
-        self._error: str | None = None
-        self._thread = threading.Thread(target=self._run, name=f"delivery {delivery.name}", daemon=True)
-        self._thread.start()
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """How it is."""
-        return self._worker.status()
-
-    @property
-    def ended(self) -> str | None:
-        """Why it is no more, or None while it runs."""
-        return None if self._thread.is_alive() else self._error or "it ended"
-
-    def stop(self) -> None:
-        """Ask it to end."""
-        self._worker.stop()
-
-    def await_end(self, seconds: float) -> None:
-        """Wait for its end; a thread cannot be forced."""
-        self._thread.join(seconds)
-
-    def _run(self) -> None:
-        try:
-            self._worker.run()
-        except Exception as error:
-            log.warning("%s", error)
-            self._error = str(error)
 
 
 class Crew:
@@ -205,8 +58,10 @@ class Crew:
         self._lag: dict[int, int] = {}
         self._error: str | None = None
         self._restarts = 0
-        self._backoff = 1.0
+        self._backoff = _FIRST_BACKOFF
         self._not_before = 0.0
+        self._deaths: Counter[Spot] = Counter()
+        self._careful = False
         self._stopping = threading.Event()
         self._admin = Admin(connection)
         partitions = self._admin.require([delivery.topic.name])[delivery.topic.name].partitions
@@ -293,8 +148,14 @@ class Crew:
                 if self._error is not None and time.monotonic() - consumer.began > 5.0:
                     self._error = None
                 if time.monotonic() - consumer.began > _STABLE_AFTER:
-                    self._backoff = 1.0
+                    self._backoff = _FIRST_BACKOFF
+                    self._careful = False
                 continue
+            if (in_hand := consumer.crashed_with) is not None:
+                self._careful = True
+                self._deaths.update(in_hand)
+                if in_hand:  # whose fault it was is known: no reason to wait longer each time
+                    self._backoff = _FIRST_BACKOFF
             self._remember(consumer)
             del self._consumers[slot]
             self._restarts += 1
@@ -331,7 +192,15 @@ class Crew:
     def _consumer(self, member: str) -> Consumer:
         if self._file is None:
             return OwnThread(self.delivery, self._app, self._connection, self._settings, member)
-        return OwnProcess(self.delivery, self._connection, self._settings, member, self._file)
+        killers = [(spot, deaths) for spot, deaths in self._deaths.items() if deaths >= _DEATHS]
+        return OwnProcess(
+            self.delivery,
+            self._connection,
+            self._settings,
+            member,
+            self._file,
+            killers if killers or self._careful else None,
+        )
 
 
 def start_crews(

@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-from gearshift.errors import BrokerUnreachableError, GearshiftError, TopicError
+from gearshift.errors import BrokerUnreachableError, GearshiftError, TopicError, TopicMissingError
 from gearshift.topics.client import ANSWER_WITHIN, LARGEST_RECORD, Client, kafka_error, millis, missing
 from gearshift.topics.groups import MIRROR, GroupOffsets, Offsets
 
@@ -280,7 +280,16 @@ class Admin:
                 topic=late[0],
             )
         # A leader is named before it takes requests; once it tells its offsets it takes the rest as well.
-        self._offsets(names, OffsetSpec.latest(), within=_READY_WITHIN)
+
+        def denied() -> list[str]:
+            try:
+                self._offsets(names, OffsetSpec.latest(), within=_READY_WITHIN)
+            except TopicMissingError as error:
+                return [error.topic or ""]  # one broker knows of a new topic before the next to be asked
+            return []
+
+        if late := _until_none(denied, _READY_WITHIN):
+            raise missing(late[0])
 
     def _offsets(
         self, names: Iterable[str], spec: Any, *, within: timedelta | None = None, **options: Any

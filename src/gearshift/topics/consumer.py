@@ -88,7 +88,9 @@ class GroupConsumer:
         self._moved.clear()
         try:
             first = self._consumer.poll(timeout.total_seconds())
-            messages = [] if first is None else [first, *self._consumer.consume(limit - 1, 0)]
+            messages = [] if first is None else [first]
+            if messages and limit > 1:
+                messages += self._consumer.consume(limit - 1, 0)
         except KafkaException as raised:
             raise self._client.translated(raised) from None
         return self._of_one_assignment(messages) if self._moved and messages else messages

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 from confluent_kafka import KafkaException
 
+from gearshift.errors import RetriableError
 from gearshift.topics.admin import Admin
 from gearshift.topics.client import Client
 from gearshift.topics.reader import read
@@ -32,7 +33,7 @@ class Marks:
             # A topic that gets more partitions keeps its marks: both sides of a number meet in one of them.
             self._partitions = admin.require([topic])[topic].partitions
         self._producer: Any = Client(
-            connection, enable_idempotence=True, acks="all", linger_ms=1, compression_type="lz4"
+            connection, enable_idempotence=True, acks="all", linger_ms=0, compression_type="lz4"
         ).open(confluent_kafka.Producer)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="marks", daemon=True)
@@ -54,15 +55,22 @@ class Marks:
             if record.key is not None:
                 yield record.key
 
-    def write(self, partition: int, mark: bytes, then: Callable[[], None]) -> None:
-        """Keep a mark, and call `then` when it is safe."""
+    def write(self, marks: Sequence[tuple[int, bytes]]) -> None:
+        """Keep marks, each of a partition, and return when they are safe; RetriableError if that is not to be."""
+        safe = _Safe(len(marks))
+        for partition, mark in marks:
+            self._send(partition, mark, safe)
+        while not safe.wait(0.1):
+            if self._closing.is_set():
+                raise RetriableError("the consumer ends before a mark is safe", topic=self.topic)
 
+    def _send(self, partition: int, mark: bytes, safe: _Safe) -> None:
         def delivered(error: Any, _message: Any) -> None:
             if error is None:
-                then()
+                safe.one_more()
             elif not self._closing.is_set():
                 _log.warning("%s: a mark did not arrive and is sent again: %s", self.topic, error.str())
-                self.write(partition, mark, then)
+                self._send(partition, mark, safe)
 
         while True:
             try:
@@ -77,10 +85,6 @@ class Marks:
                 if self._closing.wait(1.0):
                     return
 
-    def flush(self, seconds: float) -> bool:
-        """Wait until every mark so far is safe; False if some are not after this time."""
-        return not self._producer.flush(seconds)
-
     def close(self) -> None:
         """Wait a while for the marks under way; those that do not arrive are not acted on."""
         self._producer.flush(5.0)
@@ -90,3 +94,23 @@ class Marks:
     def _serve(self) -> None:
         while not self._closing.is_set():
             self._producer.poll(0.1)
+
+
+class _Safe:
+    """So many marks that somebody waits for."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    def one_more(self) -> None:
+        """One of them is safe."""
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                self._done.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for all of them; False if some are missing after this time."""
+        return self._done.wait(seconds)

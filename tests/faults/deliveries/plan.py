@@ -8,12 +8,15 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import gearshift as gs
 from gearshift.connection import Connection
-from gearshift.destinations import Postgres, Webhook
+from gearshift.destinations import Cassandra, Postgres, Webhook
+
+LATEST = -1
+"""The number of the row that has the latest record of a key, in Cassandra."""
 
 
 @dataclass
@@ -167,10 +170,19 @@ def _target(plan: Plan, copies: gs.Topic) -> Any:
         return copies
     if plan.to.startswith("http"):
         return Webhook(plan.to, timeout=timedelta(seconds=5))
+    if plan.to.startswith("cassandra"):
+        points = plan.to.partition(" ")[2]
+        return Cassandra(
+            table=f"{plan.name}.numbered", key=("key", "n"), event_time="at", contact_points=points
+        )
     return Postgres(table=plan.name, dsn=plan.to, create=False)
 
 
 def _result(plan: Plan, value: Numbered) -> Any:
     if plan.to is None:
         return None
+    if plan.to.startswith("cassandra"):
+        # A row of its own, and one for the latest of its key: an older one that comes again must not replace it.
+        at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=value.n)
+        return [{"key": value.key, "n": n, "latest": value.n, "at": at} for n in (value.n, LATEST)]
     return value if plan.to == "topic" else {"key": value.key, "n": value.n}

@@ -18,7 +18,7 @@ Item = tuple[int, int]
 
 
 @contextmanager
-def opened(run: Callable[[Any], None], threads: int) -> Iterator[Lanes[Any]]:
+def opened(run: Callable[[Any, float], Any], threads: int) -> Iterator[Lanes[Any]]:
     lanes: Lanes[Any] = Lanes(run, threads, "test")
     lanes.open()
     try:
@@ -36,7 +36,7 @@ def test_items_of_a_lane_run_one_after_the_other_in_their_order(
     running: set[int] = set()
     together: list[int] = []
 
-    def run(item: Item) -> None:
+    def run(item: Item, _until: float) -> None:
         lane, number = item
         if lane in running:
             together.append(lane)
@@ -63,7 +63,7 @@ def test_different_lanes_run_at_once() -> None:
     meeting = threading.Barrier(4, timeout=10)
     met: list[int] = []
 
-    def run(item: int) -> None:
+    def run(item: int, _until: float) -> None:
         meeting.wait()
         met.append(item)
 
@@ -76,7 +76,7 @@ def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
     gate = threading.Event()
     ran: list[str] = []
 
-    def run(item: str) -> None:
+    def run(item: str, _until: float) -> None:
         if item == "hot":
             gate.wait(10)
         ran.append(item)
@@ -88,3 +88,34 @@ def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
         assert "hot" not in ran
         gate.set()
         eventually(lambda: ran.count("hot") == 50, within=10)
+
+
+def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in_its_own() -> None:
+    ran: list[str] = []
+
+    def run(item: str, _until: float) -> str | None:
+        ran.append(item)
+        return "second half" if item == "first half" else None
+
+    lanes: Lanes[str] = Lanes(run, 1, "test")
+    lanes.submit([("long", "first half"), ("short", "other"), ("long", "next")])
+    lanes.open()
+    eventually(lambda: len(ran) == 4, within=10)
+    lanes.close(10)
+    assert ran == ["first half", "other", "second half", "next"]
+
+
+def test_a_lane_goes_on_only_after_what_follows_its_turn() -> None:
+    """Between two turns of a lane comes what commits them, whichever thread has the second."""
+    told: list[str] = []
+
+    def run(item: str, _until: float) -> None:
+        told.append(item)
+
+    lanes: Lanes[str] = Lanes(run, 3, "test", lambda: told.append("committed"))
+    lanes.open()
+    lanes.submit([("lane", "a")])
+    eventually(lambda: told == ["a", "committed"], within=10)
+    lanes.submit([("lane", "b"), ("lane", "c")])
+    eventually(lambda: told[2:] == ["b", "c", "committed"], within=10)
+    lanes.close(10)

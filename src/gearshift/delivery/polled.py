@@ -1,0 +1,45 @@
+"""A record as it was polled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from gearshift.record import Record
+
+Message = Any  # confluent_kafka.Message, of which the library types nothing
+
+
+class Polled(Record[Any]):
+    """A record as it was polled; what a handler does not ask for is not taken out of the message."""
+
+    __slots__ = ("_kept_identity", "_kept_value", "message")
+    message: Message
+
+    def __init__(self, message: Message, value: Any, identity: bytes | None = None) -> None:
+        _set_message(self, message)
+        _set_value(self, value)
+        _set_identity(self, identity)
+
+    if not TYPE_CHECKING:  # to a type checker they are the fields of Record
+        value = property(attrgetter("_kept_value"))
+        identity = property(attrgetter("_kept_identity"))
+        key = property(lambda self: self.message.key())
+        topic = property(lambda self: self.message.topic())
+        partition = property(lambda self: self.message.partition())
+        offset = property(lambda self: self.message.offset())
+        headers = property(lambda self: tuple(self.message.headers() or ()))
+
+        timestamp = property(lambda self: _instant(*self.message.timestamp()))
+
+
+def _instant(kind: int, millis: int) -> datetime | None:
+    return datetime.fromtimestamp(millis / 1000, UTC) if kind else None
+
+
+# A frozen class takes no assignment; this is how its own constructor does it, only faster.
+_slots: Any = Polled
+_set_message = _slots.message.__set__
+_set_value = _slots._kept_value.__set__
+_set_identity = _slots._kept_identity.__set__
