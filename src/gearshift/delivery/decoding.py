@@ -29,7 +29,11 @@ def decoding(topic: Topic, registry: Registry) -> Decoding:
     """The values of a topic, or the changes of a captured table's."""
     if topic.envelope is None:
         decode = Decoder(topic, registry).__call__
-        return Decoding(lambda message: decode(message.value()), decode)
+
+        def value_of(message: Message) -> Any:
+            return decode(message.value())
+
+        return Decoding(value_of, decode)
     changes: ChangeDecoder[Any] = ChangeDecoder(topic.value, replica_identity_full=topic.before)
 
     def change_of(message: Message) -> Any:

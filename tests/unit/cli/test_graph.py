@@ -26,6 +26,7 @@ app = gs.App("shop", timezone="Europe/Berlin")
 orders = app.topic("orders", value=Order, key="id", partitions=2)
 shop_db = app.cdc("shop-db", tables={"public.prices": Order})
 kept = app.table("kept", partition_by="day")
+rates = app.table("rates")
 daily = app.table("daily")
 monthly = app.table("monthly", key="id")
 
@@ -41,8 +42,8 @@ def per_month(daily):
 def keep(orders):
     return orders
 
-@app.pipeline(source={"kept": kept, "so_far": daily}, to=daily, freshness="1 day", by={"kept": "at"}, grace="1 hour")
-def per_day(kept, so_far):
+@app.pipeline(source={"kept": kept, "rates": rates}, to=daily, freshness="1 day", by={"kept": "at"}, grace="1 hour")
+def per_day(kept, rates):
     return kept
 
 @app.delivery(orders, to=gs.destinations.Sms(account="AC1", token="hush-hush", sender="+15005550006"))
@@ -73,7 +74,7 @@ def test_every_declaration_is_told_with_its_file_and_line(described: dict[str, A
     names = {kind: [each["name"] for each in described[kind]] for kind in kinds}
     assert names == {
         "topics": ["shop-db.public.prices", "orders"],
-        "tables": ["kept", "daily", "monthly"],
+        "tables": ["kept", "rates", "daily", "monthly"],
         "sources": ["sell"],
         "captures": ["shop-db"],
         "pipelines": ["per_month", "keep", "per_day"],
@@ -100,9 +101,9 @@ def test_a_batch_pipeline_says_its_calendar_and_whom_it_comes_after(described: d
         "late_seconds": None,
     }
     assert by_name["per_month"]["after"] == ["per_day"]
-    # It reads what it writes itself, and comes after the other one only.
+    # Nobody here writes the rates.
     assert by_name["per_day"]["after"] == ["keep"]
-    assert by_name["per_day"]["sources"] == {"kept": {"table": "kept"}, "so_far": {"table": "daily"}}
+    assert by_name["per_day"]["sources"] == {"kept": {"table": "kept"}, "rates": {"table": "rates"}}
 
 
 def test_a_destination_is_told_by_its_kind_and_no_secret(described: dict[str, Any]) -> None:
