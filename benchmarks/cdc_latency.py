@@ -162,20 +162,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--rate", type=float, default=20, help="inserts a second")
-    options.add_argument("--seconds", type=float, default=60)
-    options.add_argument("--warm-up", type=float, default=20, help="seconds that do not count")
+    options.add_argument("--seconds", type=float, default=40)
+    options.add_argument("--warm-up", type=float, default=10, help="seconds that do not count")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         flags = {"home": Path(home), "services": "postgres,connect,cassandra"}
         settings = configuration.load(flags, environ={})
         file = Path(__file__)
-        with local.up(settings) as stack:
+        with local.up(settings, progress=print) as stack:
             with psycopg.connect(stack.address("postgres")) as database:
                 database.execute(
                     "CREATE TABLE payments (shop bigint, id bigint, amount numeric(10, 2) NOT NULL,"
                     " PRIMARY KEY (shop, id))"
                 )
-            with Runner(load_app(file), settings, file=file):
+            with Runner(load_app(file), settings, file=file, said=print):
                 found = measure(stack, rate=chosen.rate, seconds=chosen.seconds, warm_up=chosen.warm_up)
     report(found, vars(chosen))
 

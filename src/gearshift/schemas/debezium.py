@@ -21,6 +21,7 @@ __all__ = ["Change", "ChangeDecoder", "Op"]
 T = TypeVar("T")
 
 LARGEST = 16 << 20  # bytes of a record that are parsed; Kafka's own limit is a tenth of it
+_JSON = json.JSONDecoder(parse_float=values.Number)
 _UNCHANGED = "__debezium_unavailable_value"
 _UNCHANGED_FORMS = (_UNCHANGED, base64.b64encode(_UNCHANGED.encode()).decode())
 
@@ -112,7 +113,7 @@ def _unwrapped(data: bytes) -> Any:
         raise Misfit(f"is {len(data)} bytes long, and {LARGEST} are read at most")
     try:
         # Numbers keep every digit until the field's own type is known.
-        found: Any = json.loads(data.decode("utf-8"), parse_float=values.Number)
+        found: Any = _JSON.decode(data.decode("utf-8"))
         wrapped = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         if wrapped.keys() == {"schema", "payload"}:
             return values.apply(wrapped["schema"], wrapped["payload"])
