@@ -10,7 +10,7 @@ from typing import Any
 from gearshift.tables.columns import Field, ddl, quoted, type_name
 from gearshift.tables.location import StorageOptions, spark_path
 from gearshift.tables.partitions import WRITE_FOLDER, as_text, layout_of
-from gearshift.tables.snapshot import Snapshot, StoredFile, open_table, snapshot_of
+from gearshift.tables.snapshot import Snapshot, StoredFile, read_paths
 
 # Spark looks at each file in a job with a task per file by default; for hundreds of files those tasks are the cost.
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
