@@ -18,9 +18,11 @@ _TASK_PER_FILE, _FEW_TASKS = "10000", "16"
 _Values = tuple[tuple[str, str | None], ...]
 
 
-def load(spark: Any, uri: str, *, version: int | None = None, storage_options: StorageOptions = None) -> Any:
-    """A Spark DataFrame of the table's newest version, or of an older one; later commits do not change it."""
-    snapshot = snapshot_of(open_table(uri, storage_options, at=version), uri)
+def load(
+    spark: Any, uri: str, *, snapshot: Snapshot | None = None, storage_options: StorageOptions = None
+) -> Any:
+    """A Spark DataFrame of the table's newest version, or of a snapshot; later commits do not change it."""
+    snapshot = snapshot or read_paths(uri, storage_options=storage_options)
     if spark.conf.get(_LISTING_TASKS) == _TASK_PER_FILE:
         spark.conf.set(_LISTING_TASKS, _FEW_TASKS)
     if not snapshot.files:
