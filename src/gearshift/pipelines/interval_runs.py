@@ -100,7 +100,7 @@ def _read(
 ) -> tuple[DataFrame, Input]:
     uri = engine.table_uri(source)
     snapshot = tables.read_paths(uri)
-    frame: Any = tables.load(engine.spark, uri, snapshot=snapshot)
+    frame: Any = tables.load(engine.spark, uri, version=snapshot.version)
     column = intervals.by.get(name)
     if column is None:
         return frame, Input(table=source.name, version=snapshot.version, rows=snapshot.rows)

@@ -10,7 +10,7 @@ from typing import Any
 from gearshift.tables.columns import Field, ddl, quoted, type_name
 from gearshift.tables.location import StorageOptions, spark_path
 from gearshift.tables.partitions import WRITE_FOLDER, as_text, layout_of
-from gearshift.tables.snapshot import Snapshot, StoredFile, read_paths
+from gearshift.tables.snapshot import Snapshot, StoredFile, open_table, snapshot_of
 
 # Spark looks at each file in a job with a task per file by default; for hundreds of files those tasks are the cost.
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -18,11 +18,9 @@ _TASK_PER_FILE, _FEW_TASKS = "10000", "16"
 _Values = tuple[tuple[str, str | None], ...]
 
 
-def load(
-    spark: Any, uri: str, *, snapshot: Snapshot | None = None, storage_options: StorageOptions = None
-) -> Any:
-    """A Spark DataFrame of the table's newest version, or of a snapshot; later commits do not change it."""
-    snapshot = snapshot or read_paths(uri, storage_options=storage_options)
+def load(spark: Any, uri: str, *, version: int | None = None, storage_options: StorageOptions = None) -> Any:
+    """A Spark DataFrame of the table's newest version, or of an older one; later commits do not change it."""
+    snapshot = snapshot_of(open_table(uri, storage_options, at=version), uri)
     if spark.conf.get(_LISTING_TASKS) == _TASK_PER_FILE:
         spark.conf.set(_LISTING_TASKS, _FEW_TASKS)
     if not snapshot.files:
