@@ -166,7 +166,7 @@ def wait(check: Callable[[], object], what: str, within: float) -> None:
     while not check():
         if time.monotonic() > until:
             raise GearshiftError(f"{what} did not come within {within:.0f} s", hint="see logs/spark.log")
-        time.sleep(0.5)
+        time.sleep(1)
 
 
 if __name__ == "__main__":
