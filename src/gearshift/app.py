@@ -319,8 +319,7 @@ class App:
             where = _location_of(generate, called_at)
             name = generate.__name__
             self._require_new_source(name, where)
-            if not isinstance(to, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _wrong(f"source {name} sends to {to!r}", "give it what app.topic gave", where)
+            _require_writable(to, f"source {name}", where)
             for what, number in (("rate", rate), ("time_factor", time_factor)):
                 if not 0 < number < float("inf"):
                     raise _wrong(f"source {name} has a {what} of {number}", "use a number above 0", where)
@@ -371,8 +370,7 @@ class App:
         """
         where = _caller()
         self._require_new_source(name, where)
-        if not isinstance(to, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(f"files {name} go to {to!r}", "to= takes what app.topic gave", where)
+        _require_writable(to, f"files {name}", where)
         if format not in ("csv", "jsonl", "parquet"):
             raise _wrong(f"files {name} have the format {format!r}", "use 'csv', 'jsonl' or 'parquet'", where)
         if not str(folder):
@@ -417,10 +415,7 @@ class App:
         self._require_new_source(name, where)
         found: dict[str, Topic] = {}
         for topic in topics:
-            if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _wrong(
-                    f"http {name} has {topic!r} among its topics", "give it what app.topic gave", where
-                )
+            _require_writable(topic, f"http {name}", where)
             found[topic.name] = topic
         if not found:
             raise _wrong(f"http {name} has no topics", "say topics=[readings]", where)
@@ -802,6 +797,18 @@ def _check_numbers(
         )
     if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
         raise _wrong(f"delivery {name} has scale={scale}", "use two numbers, such as (1, 4)", where)
+
+
+def _require_writable(topic: object, who: str, where: Location) -> None:
+    """A source writes to a topic of the app, and not among the changes of a database."""
+    if not isinstance(topic, Topic):
+        raise _wrong(f"{who} writes to {topic!r}", "give it what app.topic gave", where)
+    if topic.envelope is not None:
+        raise _wrong(
+            f"{who} writes to {topic.name}, which holds changes of a database",
+            "use a topic of its own",
+            where,
+        )
 
 
 def _check_generator(name: str, generate: Callable[..., Any], seed: int | None, where: Location) -> None:

@@ -138,7 +138,8 @@ def test_each_letter_goes_back_to_where_it_failed_once(
         of_delivery(topic, (1, 2), group_id="mail-sender"),
     )
     planned = command.data("dlq", "replay", topic, "--dry-run")
-    counts = {"letters": 6, "to_topic": 1, "to_deliveries": {"sms-sender": 1, "mail-sender": 1}}
+    deliveries = {"sms-sender": 1, "mail-sender": 1}
+    counts = {"letters": 6, "to_topic": 1, "to_deliveries": deliveries, "rows": 0}
     assert planned == {"topic": topic, "done": False, **counts}
     assert on(connection, topic) == [] and still_open(connection, topic) == 6
 

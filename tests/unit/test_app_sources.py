@@ -44,7 +44,7 @@ def test_files_are_declared_with_their_folder_their_format_and_the_topic_of_thei
     [
         ({"format": "xml"}, r"have the format 'xml' .*; use 'csv'"),
         ({"folder": ""}, "have no folder"),
-        ({"to": "orders"}, "to= takes what app.topic gave"),
+        ({"to": "orders"}, "files second writes to 'orders' .*; give it what app.topic gave"),
         ({"quiet": "soon"}, "quiet: "),
         ({"name": "no blanks"}, "is no source name"),
         ({"name": "first"}, r"source first is declared twice .*test_app_sources.py"),
@@ -75,7 +75,7 @@ def test_a_port_is_declared_for_this_machine_unless_it_has_a_token(app: gs.App) 
     ("wrong", "message"),
     [
         ({"topics": []}, "has no topics"),
-        ({"topics": ["orders"]}, r"has 'orders' among its topics"),
+        ({"topics": ["orders"]}, r"http second writes to 'orders'"),
         ({"port": 70_000}, "has port 70000"),
         ({"port": 8088}, "has the port of http first"),
         ({"host": "0.0.0.0"}, "would take records from anyone who reaches 0.0.0.0"),
@@ -96,6 +96,17 @@ def test_a_token_in_the_file_is_refused_unseen(app: gs.App) -> None:
     with pytest.raises(DefinitionError, match="no reference to one") as caught:
         app.http(topics=[orders(app)], port=8088, token="s3cret")
     assert "s3cret" not in str(caught.value)
+
+
+def test_no_source_writes_among_the_changes_of_a_database(app: gs.App) -> None:
+    changes = app.cdc("shop", tables={"public.orders": Order}).topics["public.orders"]
+    message = r"writes to shop\.public\.orders, which holds changes of a database"
+    with pytest.raises(DefinitionError, match=message):
+        app.files("orders-in", folder="in", to=changes, format="csv")
+    with pytest.raises(DefinitionError, match=message):
+        app.http(topics=[changes], port=8088)
+    with pytest.raises(DefinitionError, match=message):
+        app.source(changes)(plain)
 
 
 def plain() -> Iterator[Order]:

@@ -145,6 +145,9 @@ def _sources(app: str, sources: list[dict[str, Any]]) -> Iterator[Metric]:
     for name, field, words in (
         ("records", "sent", "Records that a source sent."),
         ("failed_records", "failed", "Records of a source that did not reach their topic."),
+        ("files", "files", "Files that a source took."),
+        ("requests", "requests", "Requests that a source answered."),
+        ("refused", "refused", "Files or requests that a source refused."),
     ):
         metric = CounterMetricFamily(f"gearshift_source_{name}", words, labels=["app", "source", "topic"])
         for entry in sources:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MOST_CONNECTIONS = 64  # each is a thread, and may hold a body
+_MOST_READING = 4
 _IDLE_AFTER = 30.0  # seconds; sockets want a number
 _DRAINED_WITHIN = timedelta(seconds=30)
 _SWALLOWED = 256 << 20
@@ -53,6 +54,8 @@ class Http:
         self._busy = 0
         self._idle = threading.Condition(self._lock)
         self._closing = False
+        # JSON takes many times its size in memory, and more threads would not read it faster.
+        self._reading = threading.BoundedSemaphore(_MOST_READING)
         self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         try:
             self._server = _Server(self)
@@ -142,7 +145,8 @@ class Http:
 
     def take(self, topic: Topic, body: bytes, *, lines: bool, key: str | None) -> Written:
         """Check a body and write its records; Refusal says why not."""
-        records = self._body(topic).records(body, lines=lines)
+        with self._reading:
+            records = self._body(topic).records(body, lines=lines)
         if not records:
             return Written(0)
         return self._requests.write(Request.of(topic.name, records, key, body))
