@@ -17,6 +17,8 @@ from gearshift.delivery.progress import Progress
 from gearshift.delivery.retry import is_retriable, wait_before
 from gearshift.delivery.targets import Target, TransactionGone
 from gearshift.errors import DecodeError, GearshiftError, PermanentError, RegistryUnreachableError
+from gearshift.schemas.encoding import Misfit
+from gearshift.schemas.wire import HEAD_SIZE
 from gearshift.topics import REPLAY_FOR, DeadLetter
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Handling:
         self._delivery = delivery
         self._app = app
         self._decode = decoder.__call__
+        self._readers = decoder.readers
         self._target = target
         self._once = once
         self._counts = counts
@@ -86,7 +89,13 @@ class Handling:
             return [], self._run_list(progress, messages)
         finished: list[Message] = []
         # This runs for every record, and what it can do without is left out: a call is dear.
-        clock, lease, topic, decode, call = time.monotonic, self._lease, self._topic, self._decode, self._call
+        clock, lease, topic, readers, call = (
+            time.monotonic,
+            self._lease,
+            self._topic,
+            self._readers,
+            self._call,
+        )
         plain = self._once is None and (self._care is None or not self._care.is_needed)
         number = 0
         try:
@@ -96,11 +105,10 @@ class Handling:
                     return messages[number:], []
                 if plain and now < lease.until and progress.ours and message.topic() == topic:
                     try:
-                        record = Polled(message, decode(message.value()))
-                    except (DecodeError, RegistryUnreachableError):
-                        record = self._take(
-                            progress, message, now
-                        )  # which meets it again, and knows what to do
+                        data = message.value()
+                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]))
+                    except (KeyError, TypeError, Misfit):  # which `_take` meets again, and knows what to do
+                        record = self._take(progress, message, now)
                 else:
                     record = self._take(progress, message, now)
                 if record is None:
