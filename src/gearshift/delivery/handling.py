@@ -89,21 +89,19 @@ class Handling:
             return [], self._run_list(progress, messages)
         finished: list[Message] = []
         # This runs for every record, and what it can do without is left out: a call is dear.
-        clock, lease, topic, readers, call = (
-            time.monotonic,
-            self._lease,
-            self._topic,
-            self._readers,
-            self._call,
+        clock, lease, readers, call = time.monotonic, self._lease, self._readers, self._call
+        plain = (
+            self._once is None
+            and (self._care is None or not self._care.is_needed)
+            and messages[0].topic() == self._topic  # and so are the others: they are of one partition
         )
-        plain = self._once is None and (self._care is None or not self._care.is_needed)
         number = 0
         try:
             for number, message in enumerate(messages):
                 now = clock()
                 if now > until and number:
                     return messages[number:], []
-                if plain and now < lease.until and progress.ours and message.topic() == topic:
+                if plain and now < lease.until and progress.ours:
                     try:
                         data = message.value()
                         record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]))
