@@ -161,6 +161,8 @@ class Commits:
             self._failed(error)
 
     def _failed(self, error: GearshiftError) -> None:
+        if self._life.ended:
+            return
         self._counts.add("failed_commits")
         log.warning("%s: %s", self._name, error)
         self._holdings.doubt()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gearshift.errors import DecodeError
@@ -21,19 +21,19 @@ class Decoding(NamedTuple):
 
     message: Callable[[Message], Any]
     """None for a tombstone among changes, which tells nothing new."""
-    value: Callable[[bytes | None], Any] | None
-    """The same where the message's value is all it takes, which saves a call for every record."""
+    readers: Mapping[bytes, Callable[[bytes], Any]]
+    """The same for values that begin with one of these heads, which saves calls for every record."""
 
 
 def decoding(topic: Topic, registry: Registry) -> Decoding:
     """The values of a topic, or the changes of a captured table's."""
     if topic.envelope is None:
-        decode = Decoder(topic, registry).__call__
+        decoder = Decoder(topic, registry)
 
         def value_of(message: Message) -> Any:
-            return decode(message.value())
+            return decoder(message.value())
 
-        return Decoding(value_of, decode)
+        return Decoding(value_of, decoder.readers)
     changes: ChangeDecoder[Any] = ChangeDecoder(topic.value, replica_identity_full=topic.before)
 
     def change_of(message: Message) -> Any:
@@ -43,4 +43,4 @@ def decoding(topic: Topic, registry: Registry) -> Decoding:
             error.topic = topic.name
             raise
 
-    return Decoding(change_of, None)
+    return Decoding(change_of, {})

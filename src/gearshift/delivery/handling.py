@@ -17,6 +17,8 @@ from gearshift.delivery.progress import Progress
 from gearshift.delivery.retry import is_retriable, wait_before
 from gearshift.delivery.targets import Target, TransactionGone
 from gearshift.errors import DecodeError, GearshiftError, PermanentError, RegistryUnreachableError
+from gearshift.schemas.encoding import Misfit
+from gearshift.schemas.wire import HEAD_SIZE
 from gearshift.topics import REPLAY_FOR, DeadLetter
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Handling:
         self._delivery = delivery
         self._app = app
         self._decode = decode.message
-        self._decode_value = decode.value
+        self._readers = decode.readers
         self._target = target
         self._once = once
         self._counts = counts
@@ -87,22 +89,24 @@ class Handling:
             return [], self._run_list(progress, messages)
         finished: list[Message] = []
         # This runs for every record, and what it can do without is left out: a call is dear.
-        clock, lease, topic, call = time.monotonic, self._lease, self._topic, self._call
-        plain = self._once is None and (self._care is None or not self._care.is_needed)
-        decode = self._decode_value if plain else None
+        clock, lease, readers, call = time.monotonic, self._lease, self._readers, self._call
+        plain = (
+            self._once is None
+            and (self._care is None or not self._care.is_needed)
+            and messages[0].topic() == self._topic  # and so are the others: they are of one partition
+        )
         number = 0
         try:
             for number, message in enumerate(messages):
                 now = clock()
                 if now > until and number:
                     return messages[number:], []
-                if decode is not None and now < lease.until and progress.ours and message.topic() == topic:
+                if plain and now < lease.until and progress.ours:
                     try:
-                        record = Polled(message, decode(message.value()))
-                    except (DecodeError, RegistryUnreachableError):
-                        record = self._take(
-                            progress, message, now
-                        )  # which meets it again, and knows what to do
+                        data = message.value()
+                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]))
+                    except (KeyError, TypeError, Misfit):  # which `_take` meets again, and knows what to do
+                        record = self._take(progress, message, now)
                 else:
                     record = self._take(progress, message, now)
                 if record is None:

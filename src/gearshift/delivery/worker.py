@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _POLL = timedelta(milliseconds=100)
 _SOON = timedelta(milliseconds=1)  # while somebody waits for a commit, or soon will
-_CHUNK = 500
+_CHUNK = 2000
 _LOOK_EVERY = 5.0
 _PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
 _UNANSWERED_FOR = 90.0  # longer than librdkafka itself waits for a broker

@@ -21,16 +21,17 @@ class Decoder:
         self.topic = topic
         self._registry = registry
         self._codec = codec(topic.value, topic.format)
-        self._readers: dict[bytes, Decode] = {}
+        self.readers: dict[bytes, Decode] = {}
+        """Of the payloads after each of the heads that were met so far; each raises Misfit."""
 
     def __call__(self, data: bytes | None) -> Any:
         """The value; DecodeError says why there is none, RegistryUnreachableError that it is not known yet."""
         try:
             # By the five bytes before the payload: taking the id out of them costs more than finding them.
-            reader = self._readers.get(data[:HEAD_SIZE]) if data is not None else None
+            reader = self.readers.get(data[:HEAD_SIZE]) if data is not None else None
             if reader is None or data is None:
                 schema_id, payload = unpack(data)
-                reader = self._readers[head(schema_id)] = self._reader(schema_id)
+                reader = self.readers[head(schema_id)] = self._reader(schema_id)
             else:
                 payload = data[HEAD_SIZE:]
             return reader(payload)
