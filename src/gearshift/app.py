@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gearshift.cron import Cron
 from gearshift.definitions import (
-    DELETED,
-    POSITION,
     AsOf,
     Catalog,
     ChangeCapture,
@@ -37,8 +34,13 @@ from gearshift.definitions import (
 )
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness, Gear
-from gearshift.interval_rules import INTERVAL, check_writers, declare_intervals
 from gearshift.record import Destination
+from gearshift.rules.declared import caller, location_of, names, require_name, wrong
+from gearshift.rules.deliveries import check_handler, check_numbers, check_once, retry_of
+from gearshift.rules.intervals import INTERVAL, check_writers, declare_intervals
+from gearshift.rules.pipelines import as_of_latest, match_sources
+from gearshift.rules.sources import check_generator, require_writable, shape_of_day
+from gearshift.rules.tables import check_table
 
 Transform = TypeVar("Transform", bound=Callable[..., Any])
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -47,6 +49,12 @@ Generator = TypeVar("Generator", bound=Callable[..., Iterator[Any]])
 _COMPATIBILITY = tuple(
     f"{way}{reach}" for way in ("BACKWARD", "FORWARD", "FULL") for reach in ("", "_TRANSITIVE")
 )
+
+_USUAL = {
+    Gear.REAL_TIME: Freshness(1, "second"),
+    Gear.NEAR_REAL_TIME: Freshness(1, "minute"),
+    Gear.BATCH: Freshness(1, "day"),
+}
 
 
 class App:
@@ -68,12 +76,12 @@ class App:
     """
 
     def __init__(self, name: str, *, timezone: str = "UTC") -> None:
-        where = _caller()
-        _require_name(name, "app", where)
+        where = caller()
+        require_name(name, "app", where)
         try:
             ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError):
-            raise _wrong(
+            raise wrong(
                 f"unknown time zone {timezone!r}", "use a name such as Europe/Berlin", where
             ) from None
         self.name = name
@@ -120,35 +128,35 @@ class App:
 
         With envelope="debezium" it is one that a connector of your own fills with changes of such rows.
         """
-        where = _caller()
-        _require_name(name, "topic", where, limit=249 - len(".dlq"))
+        where = caller()
+        require_name(name, "topic", where, limit=249 - len(".dlq"))
         if name in self._topics:
-            raise _wrong(
+            raise wrong(
                 f"topic {name} is declared twice", f"the first is at {self._topics[name].defined_at}", where
             )
         if not (is_dataclass(value) and isinstance(value, type)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(f"the value of topic {name} is not a dataclass", "declare it with @dataclass", where)
-        names = [field.name for field in fields(value)]
-        if key is not None and key not in names:
-            raise _wrong(
+            raise wrong(f"the value of topic {name} is not a dataclass", "declare it with @dataclass", where)
+        known = [field.name for field in fields(value)]
+        if key is not None and key not in known:
+            raise wrong(
                 f"topic {name} has no field {key!r} to be its key",
-                f"{value.__name__} has {', '.join(names)}",
+                f"{value.__name__} has {', '.join(known)}",
                 where,
             )
         if partitions < 1:
-            raise _wrong(f"topic {name} needs at least one partition", "partitions=1", where)
+            raise wrong(f"topic {name} needs at least one partition", "partitions=1", where)
         if replicas is not None and replicas < 1:
-            raise _wrong(f"topic {name} needs at least one replica", "replicas=1", where)
+            raise wrong(f"topic {name} needs at least one replica", "replicas=1", where)
         if format not in ("avro", "json"):
-            raise _wrong(f"unknown format {format!r} of topic {name}", "use 'avro' or 'json'", where)
+            raise wrong(f"unknown format {format!r} of topic {name}", "use 'avro' or 'json'", where)
         if compatibility not in (*_COMPATIBILITY, "NONE"):
-            raise _wrong(
+            raise wrong(
                 f"unknown compatibility {compatibility!r}", f"use {', '.join(_COMPATIBILITY)} or NONE", where
             )
         if envelope not in (None, "debezium"):
-            raise _wrong(f"unknown envelope {envelope!r} of topic {name}", "use 'debezium'", where)
+            raise wrong(f"unknown envelope {envelope!r} of topic {name}", "use 'debezium'", where)
         if max_lag is not None and max_lag < 1:
-            raise _wrong(f"topic {name} has max_lag={max_lag}", "use a number of records above 0", where)
+            raise wrong(f"topic {name} has max_lag={max_lag}", "use a number of records above 0", where)
         topic = Topic(
             name=name,
             value=value,
@@ -181,24 +189,24 @@ class App:
         key. New columns and wider types are taken over, unless `schema` is "strict". With `publish="hive"` it is a
         table of Hive as well, which shows each batch when it is committed.
         """
-        where = _caller()
+        where = caller()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", name):
-            raise _wrong(f"{name!r} is no table name", "use letters, digits and _, as SQL does", where)
+            raise wrong(f"{name!r} is no table name", "use letters, digits and _, as SQL does", where)
         if name in self._tables:
-            raise _wrong(
+            raise wrong(
                 f"table {name} is declared twice", f"the first is at {self._tables[name].defined_at}", where
             )
         table = Table(
             name=name,
-            partition_by=_names(partition_by),
-            key=_names(key),
-            order_by=_names(order_by),
+            partition_by=names(partition_by),
+            key=names(key),
+            order_by=names(order_by),
             deleted=deleted,
             schema=schema,
             publish=publish,
             defined_at=where,
         )
-        _check_table(table)
+        check_table(table)
         self._tables[name] = table
         return table
 
@@ -226,24 +234,24 @@ class App:
         `as_of="latest"` the rows as they are now, with `_deleted` and `_position`, for a table with a key.
         """
 
-        called_at = _caller()
+        called_at = caller()
 
         def declare(transform: Transform) -> Transform:
-            where = _location_of(transform, called_at)
+            where = location_of(transform, called_at)
             name = transform.__name__
-            _require_name(name, "pipeline", where)
+            require_name(name, "pipeline", where)
             if name in self._pipelines:
                 first = self._pipelines[name].defined_at
-                raise _wrong(f"pipeline {name} is declared twice", f"the first is at {first}", where)
+                raise wrong(f"pipeline {name} is declared twice", f"the first is at {first}", where)
             self._require_own_group(f"{self.name}.{name}", f"pipeline {name}", where)
             if freshness is not None and cron is not None:
-                raise _wrong(
+                raise wrong(
                     f"pipeline {name} has two calendars: freshness={freshness!r} and cron={cron!r}",
                     "say one of them",
                     where,
                 )
             if freshness is None and gear is None and cron is None:
-                raise _wrong(
+                raise wrong(
                     f"pipeline {name} says neither freshness nor gear", "add freshness='1 minute'", where
                 )
             try:
@@ -257,13 +265,13 @@ class App:
                     else _USUAL[chosen or Gear.NEAR_REAL_TIME]
                 )
             except DefinitionError as error:
-                raise _wrong(f"pipeline {name}: {error.what}", error.hint or "", where) from None
+                raise wrong(f"pipeline {name}: {error.what}", error.hint or "", where) from None
             if not isinstance(to, Topic | Table):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _wrong(
+                raise wrong(
                     f"pipeline {name} writes to {to!r}", "to= takes what app.topic or app.table gave", where
                 )
             if isinstance(to, Topic) and to.envelope is not None:
-                raise _wrong(
+                raise wrong(
                     f"pipeline {name} writes to {to.name}, which a connector fills",
                     "use another topic",
                     where,
@@ -276,11 +284,11 @@ class App:
             )
             if is_parameter:
                 parameters.remove(INTERVAL)
-            sources = _match_sources(name, parameters, source, where)
+            sources = match_sources(name, parameters, source, where)
             pipeline = Pipeline(
                 name=name,
                 transform=transform,
-                sources=_seen(name, sources, to, as_of, where) if as_of is not None else sources,
+                sources=as_of_latest(name, sources, to, as_of, where) if as_of is not None else sources,
                 target=to,
                 freshness=promise,
                 gear=chosen or promise.gear,
@@ -313,33 +321,33 @@ class App:
         and shares of it can come `out_of_order`, at most so `late`, and as `duplicates`.
         """
 
-        called_at = _caller()
+        called_at = caller()
 
         def declare(generate: Generator) -> Generator:
-            where = _location_of(generate, called_at)
+            where = location_of(generate, called_at)
             name = generate.__name__
             self._require_new_source(name, where)
-            _require_writable(to, f"source {name}", where)
+            require_writable(to, f"source {name}", where)
             for what, number in (("rate", rate), ("time_factor", time_factor)):
                 if not 0 < number < float("inf"):
-                    raise _wrong(f"source {name} has a {what} of {number}", "use a number above 0", where)
+                    raise wrong(f"source {name} has a {what} of {number}", "use a number above 0", where)
             for what, share in (("out_of_order", out_of_order), ("duplicates", duplicates)):
                 if not 0 <= share <= 1:
-                    raise _wrong(f"source {name} has {what}={share}", "use a share such as 0.05", where)
+                    raise wrong(f"source {name} has {what}={share}", "use a share such as 0.05", where)
                 if share and seed is None:
-                    raise _wrong(f"source {name} has {what} but no seed", "say seed=7", where)
-            _check_generator(name, generate, seed, where)
+                    raise wrong(f"source {name} has {what} but no seed", "say seed=7", where)
+            check_generator(name, generate, seed, where)
             try:
                 longest = Freshness.parse(late).duration
             except DefinitionError as error:
-                raise _wrong(f"source {name}: late: {error.what}", error.hint or "", where) from None
+                raise wrong(f"source {name}: late: {error.what}", error.hint or "", where) from None
             self._sources[name] = Source(
                 name=name,
                 generate=generate,
                 topic=to,
                 rate=rate,
                 seed=seed,
-                day=_day(name, day, where),
+                day=shape_of_day(name, day, where),
                 out_of_order=out_of_order,
                 late=longest,
                 duplicates=duplicates,
@@ -368,16 +376,16 @@ class App:
         what it should be, to FOLDER/refused with the reason beside it. A row that does not fit goes to the dead
         letters of the topic.
         """
-        where = _caller()
+        where = caller()
         self._require_new_source(name, where)
-        _require_writable(to, f"files {name}", where)
+        require_writable(to, f"files {name}", where)
         if format not in ("csv", "jsonl", "parquet"):
-            raise _wrong(f"files {name} have the format {format!r}", "use 'csv', 'jsonl' or 'parquet'", where)
+            raise wrong(f"files {name} have the format {format!r}", "use 'csv', 'jsonl' or 'parquet'", where)
         if not str(folder):
-            raise _wrong(f"files {name} have no folder", "folder='orders-in'", where)
+            raise wrong(f"files {name} have no folder", "folder='orders-in'", where)
         for other in self._folders.values():
             if other.folder.absolute() == Path(folder).absolute() and other.format == format:
-                raise _wrong(
+                raise wrong(
                     f"files {name} are those of files {other.name}",
                     f"a file is taken once; the other is at {other.defined_at}",
                     where,
@@ -385,7 +393,7 @@ class App:
         try:
             settled = Freshness.parse(quiet).duration
         except DefinitionError as error:
-            raise _wrong(f"files {name}: quiet: {error.what}", error.hint or "", where) from None
+            raise wrong(f"files {name}: quiet: {error.what}", error.hint or "", where) from None
         self._folders[name] = FileSource(
             name=name,
             folder=Path(folder),
@@ -411,21 +419,19 @@ class App:
         `token` names the environment variable with the token that requests must carry, as in
         ${env:INGEST_TOKEN}; without one only this machine may send.
         """
-        where = _caller()
+        where = caller()
         self._require_new_source(name, where)
         found: dict[str, Topic] = {}
         for topic in topics:
-            _require_writable(topic, f"http {name}", where)
+            require_writable(topic, f"http {name}", where)
             found[topic.name] = topic
         if not found:
-            raise _wrong(f"http {name} has no topics", "say topics=[readings]", where)
+            raise wrong(f"http {name} has no topics", "say topics=[readings]", where)
         if not 0 <= port <= 65_535:
-            raise _wrong(
-                f"http {name} has port {port}", "use a number up to 65535; 0 takes a free one", where
-            )
+            raise wrong(f"http {name} has port {port}", "use a number up to 65535; 0 takes a free one", where)
         for other in self._ports.values():
             if other.port == port != 0:
-                raise _wrong(
+                raise wrong(
                     f"http {name} has the port of http {other.name}",
                     f"choose another; that one is at {other.defined_at}",
                     where,
@@ -433,13 +439,13 @@ class App:
         variable = re.fullmatch(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", token) if token is not None else None
         if token is not None and variable is None:
             # The value itself is not shown: it may be the token.
-            raise _wrong(
+            raise wrong(
                 f"the token of http {name} is no reference to one",
                 "name the environment variable that has it, as in ${env:INGEST_TOKEN}",
                 where,
             )
         if variable is None and host not in ("127.0.0.1", "::1", "localhost"):
-            raise _wrong(
+            raise wrong(
                 f"http {name} would take records from anyone who reaches {host}",
                 "say token='${env:INGEST_TOKEN}', or leave out host",
                 where,
@@ -477,40 +483,40 @@ class App:
         >>> App("food").cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"].name
         'orders-db.public.orders'
         """
-        where = _caller()
-        _require_name(name, "change capture", where)
+        where = caller()
+        require_name(name, "change capture", where)
         if name in self._captures:
             first = self._captures[name].defined_at
-            raise _wrong(f"change capture {name} is declared twice", f"the first is at {first}", where)
+            raise wrong(f"change capture {name} is declared twice", f"the first is at {first}", where)
         if not isinstance(tables, Mapping) or not tables:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(f"change capture {name} has no tables", "say tables={'public.orders': Order}", where)
+            raise wrong(f"change capture {name} has no tables", "say tables={'public.orders': Order}", where)
         if password is not None and not re.fullmatch(r"\$\{[^{}:]+:[^{}]+\}", password):
             # The value itself is not shown: it may be the password.
-            raise _wrong(
+            raise wrong(
                 f"the password of change capture {name} is no reference to one",
                 "say where Connect finds it, as in ${env:ORDERS_DB_PASSWORD}; the settings take passwords",
                 where,
             )
         if partitions < 1:
-            raise _wrong(f"change capture {name} needs at least one partition", "partitions=1", where)
+            raise wrong(f"change capture {name} needs at least one partition", "partitions=1", where)
         topics: dict[str, Topic] = {}
         for table, row in tables.items():
             if not re.fullmatch(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+", table):
-                raise _wrong(
+                raise wrong(
                     f"change capture {name}: {table!r} is no table",
                     "write schema.table: public.orders",
                     where,
                 )
             if not (is_dataclass(row) and isinstance(row, type)):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _wrong(
+                raise wrong(
                     f"change capture {name}: the rows of {table} are no dataclass",
                     "declare it with @dataclass",
                     where,
                 )
             topic = f"{name}.{table}"
-            _require_name(topic, "topic", where, limit=249 - len(".dlq"))
+            require_name(topic, "topic", where, limit=249 - len(".dlq"))
             if topic in self._topics:
-                raise _wrong(
+                raise wrong(
                     f"topic {topic} is declared twice",
                     f"the first is at {self._topics[topic].defined_at}",
                     where,
@@ -552,43 +558,43 @@ class App:
         On a topic of `cdc` its value is a `gs.Change`, and a destination with a key that gets the change back
         holds a copy of the table.
         """
-        called_at = _caller()
+        called_at = caller()
         if not isinstance(topic, Topic):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong(
+            raise wrong(
                 f"a delivery reads {topic!r}",
                 "give it what app.topic gave, or one of app.cdc(…).topics",
                 called_at,
             )
         if topic.envelope is not None and topic.format != "json":
-            raise _wrong(
+            raise wrong(
                 f"a delivery reads topic {topic.name}, whose changes are in {topic.format}",
                 "deliveries read changes in JSON; let a pipeline take what you need to a topic, and deliver that",
                 called_at,
             )
 
         def declare(handler: Handler) -> Handler:
-            where = _location_of(handler, called_at)
+            where = location_of(handler, called_at)
             name = handler.__name__
-            _require_name(name, "delivery", where)
+            require_name(name, "delivery", where)
             if name in self._deliveries:
                 first = self._deliveries[name].defined_at
-                raise _wrong(f"delivery {name} is declared twice", f"the first is at {first}", where)
+                raise wrong(f"delivery {name} is declared twice", f"the first is at {first}", where)
             group = group_id or f"{self.name}.{name}"
             self._require_own_group(group, f"delivery {name}", where)
             fields_of_once = (once_by,) if isinstance(once_by, str) else tuple(once_by)
-            _check_handler(name, handler, batch, where)
-            _check_once(name, topic, fields_of_once, where)
-            _check_numbers(name, topic, batch, parallelism, scale, where)
+            check_handler(name, handler, batch, where)
+            check_once(name, topic, fields_of_once, where)
+            check_numbers(name, topic, batch, parallelism, scale, where)
             if commit not in ("sync", "async"):
-                raise _wrong(f"delivery {name} has commit={commit!r}", "use 'sync' or 'async'", where)
+                raise wrong(f"delivery {name} has commit={commit!r}", "use 'sync' or 'async'", where)
             if start not in ("earliest", "latest", "error"):
-                raise _wrong(
+                raise wrong(
                     f"delivery {name} has start={start!r}", "use 'earliest', 'latest' or 'error'", where
                 )
             if not (to is None or isinstance(to, Topic | Destination)):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _wrong(f"delivery {name} writes to {to!r}", "to= takes a topic or a destination", where)
+                raise wrong(f"delivery {name} writes to {to!r}", "to= takes a topic or a destination", where)
             if isinstance(to, Topic) and to.name == topic.name:
-                raise _wrong(f"delivery {name} writes to the topic it reads", "use another topic", where)
+                raise wrong(f"delivery {name} writes to the topic it reads", "use another topic", where)
             self._deliveries[name] = Delivery(
                 name=name,
                 handler=handler,
@@ -601,7 +607,7 @@ class App:
                 once_by=fields_of_once,
                 parallelism=parallelism,
                 scale=scale,
-                retry=_retry(name, retry, where),
+                retry=retry_of(name, retry, where),
                 is_async=inspect.iscoroutinefunction(inspect.unwrap(handler)),
                 defined_at=where,
             )
@@ -610,257 +616,25 @@ class App:
         return declare
 
     def _require_new_source(self, name: str, where: Location) -> None:
-        _require_name(name, "source", where, limit=249 - len(f"{self.name}..requests"))
+        require_name(name, "source", where, limit=249 - len(f"{self.name}..requests"))
         for declared in (self._sources, self._folders, self._ports):
             if name in declared:
                 first = declared[name].defined_at
-                raise _wrong(f"source {name} is declared twice", f"the first is at {first}", where)
+                raise wrong(f"source {name} is declared twice", f"the first is at {first}", where)
 
     def _require_own_group(self, group_id: str, who: str, where: Location) -> None:
         """A consumer group belongs to one reader: a second one would take records away from it."""
         for pipeline in self._pipelines.values():
             if group_id == f"{self.name}.{pipeline.name}":
-                raise _wrong(
+                raise wrong(
                     f"{who} has the group id {group_id} of pipeline {pipeline.name}",
                     f"choose another; the pipeline is at {pipeline.defined_at}",
                     where,
                 )
         for delivery in self._deliveries.values():
             if group_id == delivery.group_id:
-                raise _wrong(
+                raise wrong(
                     f"{who} has the group id {group_id} of delivery {delivery.name}",
                     f"choose another; the delivery is at {delivery.defined_at}",
                     where,
                 )
-
-
-_USUAL = {
-    Gear.REAL_TIME: Freshness(1, "second"),
-    Gear.NEAR_REAL_TIME: Freshness(1, "minute"),
-    Gear.BATCH: Freshness(1, "day"),
-}
-
-
-def _names(columns: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def _check_table(table: Table) -> None:
-    where = table.defined_at
-    if table.schema not in ("evolve", "strict"):
-        raise _wrong(f"table {table.name} has schema={table.schema!r}", "use 'evolve' or 'strict'", where)
-    if table.publish not in (None, "hive"):
-        raise _wrong(
-            f"table {table.name} has publish={table.publish!r}", "use 'hive', or leave it out", where
-        )
-    if not table.key and (table.order_by or table.deleted):
-        what = "order_by" if table.order_by else "deleted"
-        raise _wrong(f"table {table.name} has {what} but no key", "name the columns of its key", where)
-    for name in (table.partition_by, table.key, table.order_by):
-        if len(set(name)) < len(name):
-            raise _wrong(
-                f"table {table.name} names a column twice: {', '.join(name)}", "once is enough", where
-            )
-    if table.deleted in (*table.key, *table.order_by, *table.partition_by):
-        raise _wrong(
-            f"table {table.name} does not store column {table.deleted}, which says what is deleted",
-            "leave it out of partition_by, key and order_by",
-            where,
-        )
-
-
-def _match_sources(
-    name: str,
-    parameters: list[str],
-    source: Topic | Table | Mapping[str, Topic | Table],
-    where: Location,
-) -> dict[str, Topic | Table]:
-    if isinstance(source, Topic | Table):
-        if len(parameters) != 1:
-            raise _wrong(
-                f"pipeline {name} has one source but {len(parameters)} parameters",
-                "give it one parameter, or name each source: source={'parameter': topic}",
-                where,
-            )
-        return {parameters[0]: source}
-    if not isinstance(source, Mapping) or not all(isinstance(s, Topic | Table) for s in source.values()):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _wrong(
-            f"pipeline {name} reads from {source!r}", "source= takes what app.topic or app.table gave", where
-        )
-    if set(source) != set(parameters):
-        raise _wrong(
-            f"pipeline {name} takes {', '.join(parameters) or 'nothing'} but its sources are {', '.join(source) or 'nothing'}",
-            "name the sources as the parameters",
-            where,
-        )
-    return {parameter: source[parameter] for parameter in parameters}
-
-
-def _seen(
-    name: str, sources: Mapping[str, Topic | Table], to: Topic | Table, as_of: str, where: Location
-) -> dict[str, Topic | Table]:
-    """The sources with the captured tables as they are now."""
-    if as_of != "latest":
-        raise _wrong(f"pipeline {name} has as_of={as_of!r}", "say as_of='latest', or leave it out", where)
-    captured = [source for source in sources.values() if isinstance(source, Topic) and source.envelope]
-    if len(captured) != 1:
-        raise _wrong(
-            f"pipeline {name} has as_of='latest' and {len(captured)} captured tables among its sources",
-            "give it one topic of app.cdc",
-            where,
-        )
-    if isinstance(to, Table) and (not to.key or to.order_by != (POSITION,) or to.deleted != DELETED):
-        raise _wrong(
-            f"pipeline {name} has as_of='latest', and table {to.name} does not keep rows by what it gives",
-            f"declare it with key=…, order_by={POSITION!r}, deleted={DELETED!r}",
-            where,
-        )
-    return {
-        parameter: replace(source, as_of="latest")
-        if isinstance(source, Topic) and source.envelope is not None
-        else source
-        for parameter, source in sources.items()
-    }
-
-
-def _check_handler(name: str, handler: Callable[..., Any], batch: int | None, where: Location) -> None:
-    parameters = list(inspect.signature(handler).parameters.values())
-    required = [
-        each
-        for each in parameters
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
-    positional = [
-        each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(required) > 1 or not positional or any(each.kind is each.KEYWORD_ONLY for each in required):
-        raise _wrong(
-            f"the handler of delivery {name} takes {', '.join(each.name for each in parameters) or 'nothing'}",
-            "give it one parameter: the record, or with batch= the list of records",
-            where,
-        )
-    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise _wrong(f"the handler of delivery {name} is a generator", "return a list instead", where)
-    hint = str(positional[0].annotation) if positional[0].annotation is not positional[0].empty else ""
-    takes_list = hint.replace("typing.", "").startswith(("list", "Sequence", "collections.abc.Sequence"))
-    if takes_list and batch is None:
-        raise _wrong(f"the handler of delivery {name} takes a list", "say batch=100", where)
-    if hint and "Record" in hint and not takes_list and batch is not None:
-        raise _wrong(
-            f"the handler of delivery {name} takes one record, and batch={batch} gives it a list",
-            "annotate it list[gs.Record[…]], or leave out batch",
-            where,
-        )
-
-
-def _check_once(name: str, topic: Topic, once_by: tuple[str, ...], where: Location) -> None:
-    if once_by and topic.envelope is not None:
-        raise _wrong(
-            f"delivery {name} has once_by, and topic {topic.name} brings changes of rows",
-            "leave it out: a destination with a key takes the later of two changes, whichever comes twice",
-            where,
-        )
-    names = [field.name for field in fields(topic.value)]
-    for field in once_by:
-        if field not in names:
-            raise _wrong(
-                f"delivery {name} has once_by={field!r}, and {topic.value.__name__} has no such field",
-                f"it has {', '.join(names)}",
-                where,
-            )
-    if once_by and topic.key not in once_by:
-        # The same record twice must meet in one partition, or nobody sees that it is the same.
-        raise _wrong(
-            f"delivery {name} has once_by without the key of topic {topic.name}",
-            f"add {topic.key!r} to once_by" if topic.key else "give the topic a key that is part of once_by",
-            where,
-        )
-
-
-def _check_numbers(
-    name: str,
-    topic: Topic,
-    batch: int | None,
-    parallelism: int,
-    scale: tuple[int, int],
-    where: Location,
-) -> None:
-    if batch is not None and batch < 1:
-        raise _wrong(f"delivery {name} has batch={batch}", "use a number above 0", where)
-    if parallelism < 1:
-        raise _wrong(f"delivery {name} has parallelism={parallelism}", "use a number above 0", where)
-    if parallelism > 1 and topic.key is None and topic.envelope is None and batch is None:
-        raise _wrong(
-            f"delivery {name} has parallelism={parallelism}, and topic {topic.name} has no key to keep order by",
-            "give the topic a key, or use scale=",
-            where,
-        )
-    if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
-        raise _wrong(f"delivery {name} has scale={scale}", "use two numbers, such as (1, 4)", where)
-
-
-def _require_writable(topic: object, who: str, where: Location) -> None:
-    """A source writes to a topic of the app, and not among the changes of a database."""
-    if not isinstance(topic, Topic):
-        raise _wrong(f"{who} writes to {topic!r}", "give it what app.topic gave", where)
-    if topic.envelope is not None:
-        raise _wrong(
-            f"{who} writes to {topic.name}, which holds changes of a database",
-            "use a topic of its own",
-            where,
-        )
-
-
-def _check_generator(name: str, generate: Callable[..., Any], seed: int | None, where: Location) -> None:
-    required = [
-        each for each in inspect.signature(generate).parameters.values() if each.default is each.empty
-    ]
-    if len(required) > (0 if seed is None else 1):
-        raise _wrong(
-            f"source {name} takes {', '.join(each.name for each in required)}",
-            "with seed=7 it gets a random.Random; without one it takes nothing",
-            where,
-        )
-
-
-def _day(name: str, day: Sequence[float] | Callable[[float], float], where: Location) -> tuple[float, ...]:
-    weights = tuple(day(minute / 60) for minute in range(1440)) if callable(day) else tuple(day)
-    if weights and not callable(day) and len(weights) != 24:
-        raise _wrong(
-            f"the day of source {name} has {len(weights)} weights", "one for each of 24 hours", where
-        )
-    if weights and not (all(0 <= weight < float("inf") for weight in weights) and sum(weights)):
-        raise _wrong(f"the day of source {name} has a weight below 0, or none above", "use numbers", where)
-    return weights
-
-
-def _retry(name: str, retry: str | Retry, where: Location) -> Retry:
-    if isinstance(retry, Retry):
-        return retry
-    try:
-        return Retry(within=Freshness.parse(retry).duration)
-    except DefinitionError as error:
-        raise _wrong(f"delivery {name}: retry: {error.what}", error.hint or "", where) from None
-
-
-def _require_name(name: str, kind: str, where: Location, limit: int = 249) -> None:
-    if not re.fullmatch(r"[a-zA-Z0-9._-]+", name) or name in (".", "..") or len(name) > limit:
-        raise _wrong(
-            f"{name!r} is no {kind} name", f"use letters, digits, '.', '_' and '-', at most {limit}", where
-        )
-
-
-def _wrong(what: str, hint: str, where: Location) -> DefinitionError:
-    return DefinitionError(what, hint=hint, file=where.file, line=where.line)
-
-
-def _caller() -> Location:
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  (inspect.stack reads every source file)
-    return Location.at(frame.f_code.co_filename, frame.f_lineno)
-
-
-def _location_of(function: Callable[..., Any], called_at: Location) -> Location:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None or not hasattr(function, "__name__"):
-        raise _wrong(f"{function!r} is no function", "decorate a function written with def", called_at)
-    return Location.at(code.co_filename, code.co_firstlineno)

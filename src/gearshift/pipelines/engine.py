@@ -17,9 +17,9 @@ from gearshift.connection import Connection
 from gearshift.definitions import Graph, Pipeline, Table, Topic
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
-from gearshift.interval_rules import INTERVAL
 from gearshift.pipelines import planning, reading, writing
 from gearshift.pipelines.user_code import calling
+from gearshift.rules.intervals import INTERVAL
 from gearshift.settings import Settings
 from gearshift.tables import Metastore, load
 from gearshift.topics import Admin

@@ -16,13 +16,13 @@ from gearshift import tables
 from gearshift.calendars import Calendar, Interval, interval_at
 from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.errors import CheckError, GearshiftError, TableError
-from gearshift.interval_rules import INTERVAL_START
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.cutting import bounds, kind_of_time
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_log import Entry, Input, IntervalLog
+from gearshift.rules.intervals import INTERVAL_START
 
 
 def run_interval(engine: Engine, pipeline: Pipeline, interval: Interval, why: str) -> Entry:

@@ -1,0 +1,1 @@
+"""What declarations may say; each refusal has the file and the line."""
