@@ -121,13 +121,14 @@ def test_people_get_a_tree_that_reads_as_the_way_of_a_record(tmp_path: Path) -> 
         "topic orders",
         "keep",
         "table kept",
-        "per_day with table daily",
+        "per_day with table rates",
         "table daily",
         "per_month",
         "table monthly",
+        "delivery text → Sms",
+        "table rates",
         "per_day with table kept",
         "table daily, see above",
-        "delivery text → Sms",
     ]
     assert "from source sell" in done.stdout and "from capture shop-db" in done.stdout
 
