@@ -20,7 +20,7 @@ from tests.arrow_frames import ArrowFrame, declared
 from tests.command import GEARSHIFT
 
 _ROOT = Path(__file__).parents[2]
-_WITHIN = 120.0
+_WITHIN = 180.0
 
 APP = """
 import gearshift as gs
