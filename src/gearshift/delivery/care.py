@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from gearshift.errors import ProcessDiedError
 
@@ -47,7 +47,7 @@ class Care:
         def calling(argument: Any) -> Any:
             if not self.is_on:
                 return call(argument)
-            records: list[Any] = argument if isinstance(argument, list) else [argument]
+            records = cast("list[Any]", argument) if isinstance(argument, list) else [argument]
             with self._one_at_a_time:
                 self._tell([(record.topic, record.partition, record.offset) for record in records])
                 try:

@@ -42,12 +42,14 @@ class Rounds:
         *,
         least: int | None = None,
         most: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start = start
         self._end = end
         self._size = size
         self._least = size if least is None else least
         self._most = size if most is None else most
+        self._clock = clock
         self._count = 0
         self._began = 0.0
         self._held: list[Piece] = []
@@ -111,13 +113,13 @@ class Rounds:
             rest += 1
         self._held = self._held[rest:]
         self._count = self._size - room
-        self._began = time.monotonic()
+        self._began = self._clock()
         # One more, our own: the round cannot end before all of it was handed over.
         self._remaining = self._count + 1
 
     def _fit(self) -> None:
         """Choose the size of the next round from the time that this one took."""
-        took = time.monotonic() - self._began
+        took = self._clock() - self._began
         if took > _LONG:
             self._size = max(self._least, self._count // 2 // self._least * self._least)
         elif took < _SHORT and self._count >= self._size:

@@ -1,13 +1,15 @@
 """A consumer of a delivery in a process of its own: `python -m gearshift.runner.consumer`.
 
 It is told what to do in a line of JSON on its input, tells how it is in lines of JSON on its output, and ends
-when its input does: with the runner that started it, however that ended.
+when its input does: with the runner that started it, however that ended. What a handler prints goes to the log.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import os
 import signal
 import sys
 import threading
@@ -22,11 +24,51 @@ from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
 
 _TELLS_EVERY = 0.5
-_one_line_at_a_time = threading.Lock()
+
+
+class Telling:
+    """Lines of JSON to the runner, on what was the standard output: that is the log's from now on."""
+
+    def __init__(self) -> None:
+        self._lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        self._one_at_a_time = threading.Lock()
+
+    def put(self, told: dict[str, Any]) -> None:
+        """Write a line; it outlives this process."""
+        with self._one_at_a_time:
+            self._lines.write(json.dumps(told) + "\n")
+            self._lines.flush()
+
+    def often(self, worker: Worker) -> None:
+        """Tell how it is, twice a second."""
+        pause = threading.Event()
+        while not pause.wait(_TELLS_EVERY):
+            self.put(worker.status())
+
+    def failed(self, error: GearshiftError) -> int:
+        """Tell why it ends, which tells this end from a crash."""
+        sys.stderr.write(f"error: {error}\n")
+        self.put({"failure": str(error)})
+        return 1
+
+    def care(self, killers: list[tuple[Spot, int]] | None) -> Care | None:
+        """After a crash of the process before: tell which records are in hand."""
+        if killers is None:
+            return None
+        by_spot = {(spot[0], spot[1], spot[2]): deaths for spot, deaths in killers}
+        return Care(lambda spots: self.put({"in_hand": spots}), by_spot)
+
+
+def spare_the_collector() -> None:
+    """Let the garbage collector come less often: by its usual measure each poll makes it search what is in hand."""
+    gc.set_threshold(20_000)
 
 
 def main() -> int:
     """Deliver until the input ends."""
+    telling = Telling()
+    spare_the_collector()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which ends us in order
     told: dict[str, Any] = json.loads(sys.stdin.readline())
@@ -38,22 +80,22 @@ def main() -> int:
             Connection(**told["connection"]),
             settings=Settings.model_validate(told["settings"]),
             member=told["member"],
-            care=_care(told["care"]),
+            care=telling.care(told["care"]),
         )
     except GearshiftError as error:
-        return _failed(error)
+        return telling.failed(error)
 
     def stop(*_: object) -> None:
         worker.stop()
 
     signal.signal(signal.SIGTERM, stop)
     threading.Thread(target=_end_with_input, args=(worker,), daemon=True).start()
-    threading.Thread(target=_tell, args=(worker,), daemon=True).start()
+    threading.Thread(target=telling.often, args=(worker,), daemon=True).start()
     try:
         worker.run()
     except GearshiftError as error:
-        return _failed(error)
-    _say(worker)
+        return telling.failed(error)
+    telling.put(worker.status())
     return 0
 
 
@@ -61,36 +103,6 @@ def _end_with_input(worker: Worker) -> None:
     while sys.stdin.readline():
         pass
     worker.stop()
-
-
-def _tell(worker: Worker) -> None:
-    pause = threading.Event()
-    while not pause.wait(_TELLS_EVERY):
-        _say(worker)
-
-
-def _failed(error: GearshiftError) -> int:
-    sys.stderr.write(f"error: {error}\n")
-    return 1
-
-
-def _care(killers: list[tuple[Spot, int]] | None) -> Care | None:
-    """After a death: say which records are in hand, on the same output, which outlives this process."""
-    if killers is None:
-        return None
-    return Care(
-        lambda spots: _put({"in_hand": spots}), {(spot[0], spot[1], spot[2]): n for spot, n in killers}
-    )
-
-
-def _say(worker: Worker) -> None:
-    _put(worker.status())
-
-
-def _put(told: dict[str, Any]) -> None:
-    with _one_line_at_a_time:
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
 
 
 if __name__ == "__main__":

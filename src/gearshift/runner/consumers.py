@@ -69,6 +69,7 @@ class OwnProcess:
         self.began = time.monotonic()
         self._told: dict[str, Any] = {}
         self._in_hand: tuple[Spot, ...] = ()
+        self._failure: str | None = None
         logs = settings.home.absolute() / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         self.log = logs / f"delivery-{delivery.name}-{member.rpartition('.')[2]}.log"
@@ -111,19 +112,16 @@ class OwnProcess:
         code = self._process.poll()
         if code is None:
             return None
-        with suppress(OSError):
-            lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-            said = next((line for line in reversed(lines) if line.startswith("error:")), None)
-            if said is not None and code == 1:
-                return said.removeprefix("error: ")
+        self._reader.join(5)  # until the last line it wrote is read
+        if self._failure is not None:
+            return self._failure
         return f"the process ended with {code}, see {self.log}"
 
     @property
     def crashed_with(self) -> tuple[Spot, ...] | None:
         """The records that it had in hand when it crashed, if it told; None if it ended in order, or said why."""
-        if self._process.poll() in (None, 0, 1):
+        if self._process.poll() in (None, 0) or self.ended == self._failure:
             return None
-        self._reader.join(5)  # until the last line it wrote is read
         return self._in_hand
 
     def stop(self) -> None:
@@ -152,7 +150,9 @@ class OwnProcess:
         for line in self._process.stdout:
             with suppress(json.JSONDecodeError):
                 told = json.loads(line)
-                if "in_hand" in told:
+                if "failure" in told:
+                    self._failure = told["failure"]
+                elif "in_hand" in told:
                     self._in_hand = tuple((spot[0], spot[1], spot[2]) for spot in told["in_hand"])
                 else:
                     self._told = told

@@ -119,21 +119,21 @@ def _fields(shape: RecordOf) -> tuple[_Source, list[str]]:
     return source, [*make, "except Exception as error:", "    raise refused(value_type, error) from error"]
 
 
-def _branches(field: Field) -> tuple[Shape | None, ...]:
+def _branches(field: Field) -> list[Shape | None]:
     """What a field may hold, in the order of the schema's union: the branch of its default comes first."""
     if not isinstance(field.shape, OptionalOf):
-        return (field.shape,)
+        return [field.shape]
     if field.has_default and field.default is not None:
-        return (field.shape.item, None)
-    return (None, field.shape.item)
+        return [field.shape.item, None]
+    return [None, field.shape.item]
 
 
-def _source(branches: tuple[Shape | None, ...], to: str, given: dict[str, Any]) -> list[str]:
+def _source(branches: list[Shape | None], to: str, given: dict[str, Any]) -> list[str]:
     """The lines that read what is at `at` of `data`, into a variable; what they call is added to `given`."""
     if len(branches) > 1:
         lines = ["branch, at = (data[at] >> 1, at + 1) if data[at] in (0, 2) else long(data, at)"]
         for number, shape in enumerate(branches):
-            read = [f"{to} = None"] if shape is None else _source((shape,), to, given)
+            read = [f"{to} = None"] if shape is None else _source([shape], to, given)
             lines += [f"{'elif' if number else 'if'} branch == {number}:", *_indented(read)]
         return [*lines, "else:", '    raise Misfit(f"not readable as Avro: no branch {branch}")']
     shape = branches[0]

@@ -40,6 +40,7 @@ def test_a_record_that_kills_its_process_each_time_becomes_a_dead_letter(
         @app.delivery(numbers, parallelism=4)
         def handle(record: gs.Record[Number]) -> None:
             if record.value.n == 50:
+                print(50, flush=True)  # on an output that the runner listens to
                 ctypes.string_at(0)  # a segmentation fault
             with open({str(handled)!r}, "a") as lines:
                 lines.write(f"{{record.value.n}}\\n")
@@ -65,6 +66,8 @@ def test_a_record_that_kills_its_process_each_time_becomes_a_dead_letter(
     finally:
         crew.close()
     assert len(letters) == 1
+    said = [line for log in settings.home.glob("logs/*") for line in log.read_text().splitlines()]
+    assert said.count("50") == 4, "what a handler prints is in the log"
     assert letters[0].key == b"k0"
     assert letters[0].header("__connect.errors.offset") == b"50"
     assert letters[0].header("__connect.errors.exception.class.name") == b"gearshift.errors.ProcessDiedError"

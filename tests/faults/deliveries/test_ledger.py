@@ -235,15 +235,17 @@ def large_records(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         return b.verdict(_as_if_delivered(b, refused))
 
 
-def paused(bench: Callable[..., Bench], **plan: Any) -> Verdict:
+def paused(bench: Callable[..., Bench], *, parallelism: int = 1, **plan: Any) -> Verdict:
     """A consumer that is full has paused; then another joins and takes a part, and then leaves again."""
-    with bench(partitions=4, sleep=0.02, in_flight=60, **plan) as b:
-        b.send(2000, keys=20)
-        first = b.start(member="0")
-        first.await_status(lambda status: status["paused"])
-        second = b.start(member="1")
-        second.await_status(lambda status: status["paused"] and status["delivered"] > 50)
-        first.await_status(lambda status: len(_own(b, status)) < 4)
+    plan |= {"parallelism": parallelism, "partitions": 4, "sleep": 0.02, "in_flight": 60}
+    with bench(**plan) as b:
+        b.send(400, keys=20)
+        with b.sending(rate=75 * parallelism, keys=20):  # more than one of them can do
+            first = b.start(member="0")
+            first.await_status(lambda status: status["paused"])
+            second = b.start(member="1")
+            second.await_status(lambda status: status["paused"] and status["delivered"] > 50)
+            first.await_status(lambda status: len(_own(b, status)) < 4)
         second.leave()
         first.await_status(lambda status: len(_own(b, status)) == 4)
         b.await_all()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from gearshift.delivery.progress import Progress
 from gearshift.delivery.rounds import Piece, Rounds
 
@@ -90,21 +88,21 @@ def test_rounds_that_end_while_they_are_handed_over_follow_each_other_without_en
 
 def test_rounds_grow_while_they_are_quick_and_shrink_when_they_are_slow() -> None:
     started: list[int] = []
-    naps = {"each": 0.0}
-
-    def start(pieces: list[Piece]) -> None:
-        started.append(sum(sizes(pieces)))
-
-    def end(_pieces: list[Piece]) -> list[Piece]:
-        time.sleep(naps["each"])  # the work of a round, not a wait for anything
-        return []
-
-    rounds = Rounds(start, end, size=10, least=5, most=100)
+    now = 0.0
+    rounds = Rounds(
+        lambda pieces: started.append(sum(sizes(pieces))),
+        lambda _: [],
+        size=10,
+        least=5,
+        most=100,
+        clock=lambda: now,
+    )
     rounds.take([Piece(Progress(0), list(range(1000)))])
-    while started[-1] < 100:
+    for _ in range(4):
+        now += 0.01
         rounds.done(started[-1])
     assert started == [10, 20, 40, 80, 100]
-    naps["each"] = 0.25
     for _ in range(5):
+        now += 0.25
         rounds.done(started[-1])
     assert started[5:] == [50, 25, 10, 5, 5]
