@@ -204,10 +204,12 @@ def test_columns_evolve_and_partitions_go(
         [2, None],
         [2**40, "x"],
     ]
-    others = ArrowFrame({"n": "string", "day": "date"}, [("new", DAYS[1])])
+    others = ArrowFrame(
+        {"n": "date", "day": "date"}, [(DAYS[0], DAYS[1])]
+    )  # what Hive does not take for a number
     tables.overwrite(table, table_uri, others)
     tables.publish(metastore, table_uri)
-    assert reader.ask(f"SELECT * FROM {name}") == [["new", str(DAYS[1])]]
+    assert reader.ask(f"SELECT * FROM {name}") == [[str(DAYS[0]), str(DAYS[1])]]
     assert reader.ask(f"SHOW PARTITIONS {name}") == [[f"day={DAYS[1]}"]]
 
 
@@ -251,6 +253,10 @@ def test_folders_that_nobody_reads_any_more_go_and_rows_stay(
     tables.append(table, table_uri, _rows(3, [DAYS[0]]), writer="w", batch_id=3)
     tables.publish(metastore, table_uri)
     assert len(list(folder.glob("files-*"))) == 2  # the newest, and the one that a reader may be in
+    for path in folder.parent.rglob("*"):
+        os.utime(path, (then, then))
+    tables.compact(table_uri, now=datetime.fromtimestamp(then, UTC))
+    assert tables.vacuum(table_uri, timedelta(hours=1)).paths
     assert reader.ask(f"SELECT count(*) FROM {name}") == [[4]]
 
 

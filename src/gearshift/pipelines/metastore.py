@@ -14,7 +14,7 @@ from gearshift.tables import HiveTable
 
 T = TypeVar("T")
 Values = tuple[str, ...]
-_MOST = 32_767  # partitions in one answer: the client counts them in 16 bits
+_ALL = -1
 
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet"
 _EMBEDDED = {
@@ -113,7 +113,7 @@ class JavaMetastore:
         """The values of all partitions of a table."""
 
         def values(client: Any) -> list[Values]:
-            found = client.listPartitions(self.database, name, _MOST)
+            found = client.listPartitions(self.database, name, _ALL)
             return [tuple(str(value) for value in each.getValues()) for each in found]
 
         return self._call(values)

@@ -8,7 +8,7 @@ from gearshift import tables
 from gearshift.definitions import Pipeline, Table
 from gearshift.errors import CheckError, TableError
 from gearshift.pipelines.metastore import JavaMetastore
-from gearshift.pipelines.session import start_java
+from gearshift.pipelines.session import end_java, start_java
 from gearshift.settings import Settings
 from gearshift.stack.java import require_java
 
@@ -46,9 +46,12 @@ def publish(engine: Engine, table: Table) -> None:
 def publish_now(settings: Settings, uri: str) -> tuple[tables.Published, JavaMetastore]:
     """Publish one table, in a Java process of its own and without a Spark session, which takes longer to start."""
     require_java()
-    log_file = settings.home / "logs" / "spark-hive.log"
-    catalog = metastore(settings, start_java(settings, log_file=log_file))
-    return tables.publish(catalog, uri, whole=True), catalog
+    jvm = start_java(settings, log_file=settings.home / "logs" / "spark-hive.log")
+    try:
+        catalog = metastore(settings, jvm)
+        return tables.publish(catalog, uri, whole=True), catalog
+    finally:
+        end_java()  # who opens an embedded metastore next must not find it locked
 
 
 def check_publishing(pipeline: Pipeline, settings: Settings) -> None:

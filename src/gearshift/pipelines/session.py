@@ -19,6 +19,7 @@ from gearshift.errors import SettingsError
 from gearshift.settings import Settings
 
 SHUFFLE_PARTITIONS = 2
+_JAVA_ENDS_WITHIN = 30.0
 SPARE_SLOTS = 4  # for the batches that run beside real-time queries: dead letters, tables, calendars
 _LARGEST_VALUE = (
     64 * 1024 * 1024
@@ -112,6 +113,17 @@ def start_java(settings: Settings, *, log_file: Path) -> Any:
     name = "spark.driver.extraJavaOptions"
     _launch({**_DEFAULTS, **settings.spark, name: f"{settings.spark.get(name, '')} {options}"}, log_file)
     return SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+
+
+def end_java() -> None:
+    """End the Java process that `start_java` started, and wait for it."""
+    gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=_JAVA_ENDS_WITHIN)
+    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
 
 
 def _send_user_code(graph: Graph) -> None:

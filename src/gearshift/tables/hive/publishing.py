@@ -56,9 +56,7 @@ def publish(metastore: Metastore, uri: str, *, whole: bool = False) -> Published
             try:
                 return work.run(whole=whole)
             except TableError:
-                if whole:
-                    raise
-                return work.run(whole=True)  # somebody may have changed the metastore's side of it
+                return work.again()
     except OSError as error:
         raise TableError(
             f"table {name_of(uri)} cannot be published to Hive: {error.strerror} at {error.filename}",
@@ -92,6 +90,9 @@ class _Publishing:
     def run(self, *, whole: bool) -> Published:
         there = self._metastore.table(self._table.name)
         self._refuse_others(there)
+        if there is not None and there.partitioned_by != self._table.partitioned_by:
+            self._metastore.drop(there.name)  # the table was dropped and made anew, otherwise
+            there = None
         changed = whole or there is None or there.properties.get(_VERSION) != str(self._snapshot.version)
         if changed:
             if self._table.partitioned_by:
@@ -107,6 +108,17 @@ class _Publishing:
             changed=changed,
         )
 
+    def again(self) -> Published:
+        """All of it, after a metastore refused what had changed: somebody may have meddled with its side.
+
+        A metastore that does not take these columns for those before them loses the table for a moment.
+        """
+        there = self._metastore.table(self._table.name)
+        self._refuse_others(there)
+        if there is not None and there.columns != self._table.columns:
+            self._metastore.drop(there.name)
+        return self.run(whole=True)
+
     def _publish_all(self, there: HiveTable | None) -> None:
         """A table without partitions changes in one stroke, with its columns."""
         place = self._places[()]
@@ -117,9 +129,6 @@ class _Publishing:
 
     def _publish_partitions(self, there: HiveTable | None, *, whole: bool) -> None:
         metastore, links, version = self._metastore, self._links, self._table.properties[_VERSION]
-        if there is not None and there.partitioned_by != self._table.partitioned_by:
-            metastore.drop(there.name)  # another table of that name was published before
-            there = None
         before = None if whole or there is None else self._places_at(there)
         known: Mapping[Values, Path | None] = before or {}
         if before is None and there is not None:
