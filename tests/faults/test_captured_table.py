@@ -66,6 +66,7 @@ def test_the_upserted_table_equals_the_source_through_two_kills_of_connect_and_a
             eventually(lambda: source.changes > PER_SECOND * SECONDS * 0.4, within=60)
             runner.stack.stop_service("postgres")
             eventually(lambda: source.changes > PER_SECOND * SECONDS * 0.7, within=60)
+            eventually(lambda: not runner.stack.dead(), within=60)
             kill_service(runner.stack, "connect")
             changing.join()
 

@@ -20,6 +20,7 @@ import gearshift as gs
 from gearshift import stack as local
 from gearshift.definitions import ChangeCapture
 from gearshift.errors import (
+    ConnectError,
     ConnectUnreachableError,
     DatabaseUnreachableError,
     SlotInUseError,
@@ -140,6 +141,23 @@ def test_snapshot_then_every_kind_of_change_and_nothing_lost_when_connect_is_kil
         eventually(lambda: running.error is None, within=10)
     finally:
         running.close()
+
+
+def test_a_table_that_joins_later_is_refused_since_its_rows_would_not_come(
+    stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
+) -> None:
+    database.execute("CREATE TABLE IF NOT EXISTS riders (LIKE orders INCLUDING ALL)")
+    first = Capture(declared("joined-db", orders=Order), settings, stack.connection)
+    first.open()
+    more = Capture(declared("joined-db", orders=Order, riders=Order), settings, stack.connection)
+    try:
+        with pytest.raises(ConnectError, match=r"created without public\.riders .*an app\.cdc of their own"):
+            more.open()
+    finally:
+        first.delete()
+        first.close()
+        more.close()
+        database.execute("DROP TABLE riders")
 
 
 def test_the_password_is_in_no_configuration_answer_or_log(

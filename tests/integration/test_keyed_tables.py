@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift import tables
-from gearshift.errors import GearRefusedError, TableError
 from gearshift.freshness import Gear
+from gearshift.runner.checking import check_app
 from gearshift.runner.runner import Runner
-from gearshift.settings import Settings
+from gearshift.settings import Settings, load
 from gearshift.topics import Producer
 from tests.flow import Event
 from tests.support import eventually
@@ -55,28 +55,20 @@ def test_a_running_count_in_a_table_with_a_key_is_exact_through_shifts_and_resta
     assert len(tables.rows(tables.table_uri(settings.warehouse_uri, "counts"))) == len(sent)
 
 
-def test_what_a_table_cannot_keep_is_told_before_anything_runs(unique: str, settings: Settings) -> None:
-    app = gs.App(unique)
-    events = app.topic(f"{unique}-events", value=Event, key="key")
+def test_what_a_table_cannot_keep_is_told_by_check(tmp_path: Path) -> None:
+    app = gs.App("checked")
+    events = app.topic("events", value=Event, key="key")
 
     @app.pipeline(source=events, to=app.table("counts"), freshness="10 seconds")
     def count(events: DataFrame) -> DataFrame:
         return events.groupBy("key").count()
 
-    with pytest.raises(GearRefusedError, match="give it the key that you group by"), Runner(app, settings):
-        pass
-
-    other = gs.App(unique)
-    source = other.topic(f"{unique}-events", value=Event, key="key")
-
-    @other.pipeline(source=source, to=other.table("latest", key="place"), freshness="10 seconds")
+    @app.pipeline(source=events, to=app.table("latest", key="place"), freshness="10 seconds")
     def keep(events: DataFrame) -> DataFrame:
         return events.select(F.col("key").alias("name"), "n")
 
-    with (
-        pytest.raises(TableError, match="key='place', which the rows do not have") as told,
-        Runner(other, settings),
-    ):
-        pass
-    assert told.value.pipeline == "keep"
-    assert (told.value.file or "").endswith("test_keyed_tables.py")
+    counting, keeping = check_app(app, load({"home": tmp_path}, environ={}))
+    (refusal,) = counting["gears"]["near-real-time"]["refusals"]
+    assert "give it the key that you group by" in refusal["rewrite"]
+    assert "key='place', which the rows do not have" in keeping["error"]["what"]
+    assert keeping["error"]["file"].endswith("test_keyed_tables.py")

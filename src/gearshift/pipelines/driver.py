@@ -123,6 +123,9 @@ class Driver:
                 self._run_batch(stretch)
         except Exception as error:
             failure = self.explain(error)
+            if self._begins_anew(failure):
+                self.halt()
+                return self.start(gear, f"the source began anew at {self._since}")
             self.halt(str(failure))
             raise failure from error
         return stretch
@@ -251,9 +254,7 @@ class Driver:
                 except Exception as error:
                     if self._stopping.is_set():
                         return
-                    failure = self.explain(error)
-                    if not self._begins_anew(failure):
-                        self._back_off(failure)
+                    self._back_off(self.explain(error))
 
     def _look_after(self) -> None:
         if time.monotonic() < self._backoff_until:

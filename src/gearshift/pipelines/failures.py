@@ -20,7 +20,7 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
         return error
     text = str(error)
     where = pipeline.defined_at
-    gone = re.search(rf"{MISSING_COLUMN}=([^;]+);", text)
+    gone = re.search(rf"{MISSING_COLUMN}=(\w+);", text)
     if gone:
         return QueryError(
             f"the source table has no column {gone[1]} any more",

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from gearshift.topics import Admin
 log = logging.getLogger(__name__)
 
 LOOKS_EVERY = timedelta(seconds=1)
+_TABLES = "table.include.list"
 _AGAIN = Retry(first=timedelta(seconds=1), longest=timedelta(minutes=1))
 
 
@@ -80,7 +82,9 @@ class Capture:
         with Admin(self._connection) as admin:
             admin.ensure(self.capture.topics.values())
         password = self.capture.password or self._hidden(database)
-        self._connect.put(self.capture.connector, connector_config(self.capture, database, password))
+        config = connector_config(self.capture, database, password)
+        self._refuse_new_tables(config)
+        self._connect.put(self.capture.connector, config)
         self._thread.start()
 
     def close(self) -> None:
@@ -102,6 +106,22 @@ class Capture:
     def status(self) -> ConnectorStatus | None:
         """How the connector is now."""
         return self._connect.status(self.capture.connector)
+
+    def _refuse_new_tables(self, config: Mapping[str, str]) -> None:
+        """Debezium takes its snapshot once: the rows that a table has when it joins later would never come."""
+        known = self._connect.config(self.capture.connector)
+        if known is None:
+            return
+        before, now = (set(each.get(_TABLES, "").split(",")) for each in (known, config))
+        new = sorted(table.replace("\\", "") for table in now - before)
+        if new:
+            where = self.capture.defined_at
+            raise ConnectError(
+                f"change capture {self.capture.name} was created without {', '.join(new)}, whose rows it would not send",
+                hint="declare new tables in an app.cdc of their own",
+                file=where.file,
+                line=where.line,
+            )
 
     def _hidden(self, database: Database) -> str:
         """Put the password where the local Connect finds it; the place, as a connector's configuration says it."""
@@ -172,7 +192,7 @@ def connector_config(capture: ChangeCapture, database: Database, password: str) 
         "database.password": password,
         "topic.prefix": capture.name,
         # Debezium reads names as patterns.
-        "table.include.list": ",".join(re.escape(table) for table in capture.topics),
+        _TABLES: ",".join(re.escape(table) for table in capture.topics),
         "slot.name": capture.slot,
         "publication.name": capture.slot,
         "publication.autocreate.mode": "filtered",

@@ -55,3 +55,16 @@ def test_the_innermost_cause_is_what_is_told() -> None:
 def test_an_error_of_ours_stays_what_it_is() -> None:
     ours = QueryError("it ended")
     assert explain(ours, PIPELINE) is ours
+
+
+def test_a_plan_that_could_name_a_missing_column_is_none_that_does() -> None:
+    plan = "Project [concat(GEARSHIFT_MISSING_COLUMN=, _value#359.missing, ;)]"
+    stopped = explain(
+        RuntimeError(f"[USER_RAISED_EXCEPTION] GEARSHIFT_BEGINS_ANEW=7; SQLSTATE: P0001\n{plan}"), PIPELINE
+    )
+    assert "GEARSHIFT_BEGINS_ANEW=7;" in str(stopped)
+    gone = explain(
+        RuntimeError(f"[USER_RAISED_EXCEPTION] GEARSHIFT_MISSING_COLUMN=note; SQLSTATE: P0001\n{plan}"),
+        PIPELINE,
+    )
+    assert gone.what == "the source table has no column note any more"
