@@ -142,7 +142,7 @@ def tell(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor: f
     """The chapters."""
     console.print("\n[bold]1. Real-time:[/] from the app's database to the kitchens' screens")
     with shop.Shop(dsn, orders=orders, factor=factor, on_order=kitchens.expect) as app:
-        wait(lambda: app.error or kitchens.ask(truth.IN_CASSANDRA["open orders"]), "an order", 90)
+        wait(lambda: app.error or kitchens.ask(truth.IN_CASSANDRA["open orders"]), "an order")
         shown = time.monotonic() + 10
         while not app.closed and app.error is None:
             if time.monotonic() > shown:
@@ -152,7 +152,7 @@ def tell(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor: f
         if app.error is not None:
             raise GearshiftError(f"the food app ended: {app.error}")
     for what in truth.IN_CASSANDRA:
-        wait(lambda what=what: equal(runner, dsn, kitchens, what), f"what PostgreSQL has as {what}", 60)
+        wait(lambda what=what: equal(runner, dsn, kitchens, what), f"what PostgreSQL has as {what}")
     show_screens(kitchens, app)
     if kitchens.latencies:
         console.print(
@@ -224,7 +224,7 @@ def show_sql(settings: Settings, query: str) -> None:
     console.print(answer.stdout + answer.stderr, highlight=False)
 
 
-def wait(check: Callable[[], object], what: str, within: float = 60.0) -> None:
+def wait(check: Callable[[], object], what: str, within: float = 120.0) -> None:
     """Until it is so, or a clear word that it is not."""
     until = time.monotonic() + within
     while not check():
