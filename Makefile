@@ -5,16 +5,20 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-deliveries lock clean
+.PHONY: help demo statements test lint bench bench-deliveries lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
+	@echo "make statements  run the card-statements story: month ends, late corrections, one month again"
 	@echo "make test   check and test everything"
 	@echo "make bench  measure Gearshift beside plain PySpark"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
 
 demo: .venv/run.done
 	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
+
+statements: .venv/run.done
+	@$(BIN)/python examples/card_statements/demo.py $(ARGS)
 
 test: .venv/dev.done .venv-airflow/done lint
 	$(BIN)/python -m pytest $(ARGS)

@@ -1,4 +1,4 @@
-"""The card-statements story in one command: `python examples/card_statements/demo.py`.
+"""`make statements`: the card-statements story in one command, ending by itself.
 
 A year of transactions, twelve month ends, corrections that come late, and one month run again by hand.
 """
@@ -70,13 +70,13 @@ def tell(settings: Settings) -> None:
         console.print(f"  {sent:,} transactions of 40 cards")
         with Runner(app, settings, file=APP):
             console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run a month")
-            wait(lambda: settled(app, settings, sent), "the statements of twelve months", within=180)
+            wait(lambda: settled(app, settings, sent), "the statements of twelve months", within=300)
             show_months(settings)
             console.print(f"\n[bold]3. Corrections of {month:%B %Y} come late[/]")
             before = tables.read_paths(f"{settings.warehouse_uri}/statements").version
             known = sent + 5
             send(app, settings, corrections(now))
-            wait(lambda: settled(app, settings, known), "the statements of the corrected month", within=120)
+            wait(lambda: settled(app, settings, known), "the statements of the corrected month", within=300)
             show_corrected(settings, before, f"{month:%Y-%m}")
     # Nothing runs any more, and nothing has to: intervals are cut from tables.
     [closed] = of_state(app, settings, "monthly_spending", State.TOO_LATE)
@@ -166,7 +166,7 @@ def wait(check: Callable[[], object], what: str, within: float) -> None:
     while not check():
         if time.monotonic() > until:
             raise GearshiftError(f"{what} did not come within {within:.0f} s", hint="see logs/spark.log")
-        time.sleep(0.5)
+        time.sleep(1)
 
 
 if __name__ == "__main__":

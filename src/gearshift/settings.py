@@ -96,6 +96,10 @@ class Settings(BaseModel):
         default=timedelta(days=1),
         description="how often a runner compacts and vacuums the tables its app writes; none turns it off",
     )
+    scheduler: bool = Field(
+        default=True,
+        description="whether a runner runs the intervals of calendars; false leaves them to Airflow or gearshift batch run",
+    )
     metrics_port: int | None = Field(
         default=None, description="where a runner serves /metrics for Prometheus; none takes a free port"
     )

@@ -1,7 +1,6 @@
-"""`gearshift` that dies in its Nth interval: `python -m tests.faults.backfill_process POINT N batch run …`.
+"""`gearshift` that dies in its Nth interval: `python -m tests.faults.backfill_process N batch run …`.
 
-The points are `files`, when an interval's files are written and not committed, and `entry`, when its result is
-committed and not yet in the ledger.
+It dies when the interval's files are written and not committed.
 """
 
 from __future__ import annotations
@@ -13,18 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from gearshift.cli import main as gearshift
-from gearshift.pipelines.interval_log import IntervalLog
 from gearshift.tables import files
 
 
-def _dying(call: Callable[..., Any], number: int, *, before: bool) -> Callable[..., Any]:
+def _dying(call: Callable[..., Any], number: int) -> Callable[..., Any]:
     left = number
 
     def called(*arguments: Any, **named: Any) -> Any:
         nonlocal left
         left -= 1
-        if left == 0 and before:
-            os.kill(os.getpid(), signal.SIGKILL)
         result = call(*arguments, **named)
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -33,12 +29,9 @@ def _dying(call: Callable[..., Any], number: int, *, before: bool) -> Callable[.
     return called
 
 
-def main(point: str, number: str, *words: str) -> None:
-    """Run the command with a point at which it dies."""
-    if point == "files":
-        files.write = _dying(files.write, int(number), before=False)
-    else:
-        IntervalLog.keep = _dying(IntervalLog.keep, int(number), before=True)
+def main(number: str, *words: str) -> None:
+    """Run the command until it dies."""
+    files.write = _dying(files.write, int(number))
     sys.argv = ["gearshift", *words]
     gearshift()
 

@@ -315,6 +315,9 @@ class Driver:
             return False
         if self._schedule is not None:
             due = self._schedule.next_run(now)
+            if not self.engine.settings.scheduler:
+                self.condition.next_run, self.condition.state = None, "left to gearshift batch run"
+                return False
         else:
             runs = [s.began for s in self.books.ledger.stretches if s.gear is Gear.BATCH and s.verified]
             zone = ZoneInfo(self.engine.graph.timezone)

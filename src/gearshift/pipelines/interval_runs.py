@@ -115,18 +115,26 @@ def _require_same_calendar(engine: Engine, pipeline: Pipeline, uri: str) -> None
     if not tables.exists(uri):
         return
     zone = ZoneInfo(engine.graph.timezone)
-    starts = {file.values.get(INTERVAL_START) for file in tables.read_paths(uri).files}
-    for start in sorted(start for start in starts if start):
-        if not _begins_at(pipeline.calendar, start, zone):
-            where = pipeline.defined_at
-            raise TableError(
-                f"table {pipeline.target.name} has an interval from {start}, where {pipeline.calendar} "
-                f"in {engine.graph.timezone} begins none",
-                hint="its calendar or time zone was another one: give the new one a new table and run it again",
-                pipeline=pipeline.name,
-                file=where.file,
-                line=where.line,
-            )
+    found = {file.values.get(INTERVAL_START) for file in tables.read_paths(uri).files}
+    starts = sorted((start for start in found if start), key=datetime.fromisoformat)
+    others = [start for start in starts if not _begins_at(pipeline.calendar, start, zone)]
+    # Days begin where hours begin too: of the first and the last, the entries say where they end.
+    log = IntervalLog(open_folder(engine.folder_of(pipeline)))
+    for start in {*starts[:1], *starts[-1:]} - {*others}:
+        interval = interval_at(pipeline.calendar, datetime.fromisoformat(start), zone)
+        entry = log.of(interval)
+        if entry is not None and entry.interval != interval:
+            others.append(start)
+    if others:
+        where = pipeline.defined_at
+        raise TableError(
+            f"table {pipeline.target.name} has an interval from {others[0]} that is none of {pipeline.calendar} "
+            f"in {engine.graph.timezone}",
+            hint="its calendar or time zone was another one: give the new one a new table and run it again",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        )
 
 
 @lru_cache(100_000)
