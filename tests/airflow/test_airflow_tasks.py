@@ -75,7 +75,7 @@ with DAG("others", start_date=datetime(2026, 3, 28), schedule="@daily"):
 
     day = {{"interval_start": "2026-03-28", "interval_end": "2026-03-29", "file": {file!r}, "pipeline": "per_day"}}
     GearshiftBatchOperator(
-        task_id="too_long", command="sh -c 'sleep 600'", execution_timeout=timedelta(seconds=1), **day
+        task_id="too_long", command="sh -c 'sleep 600'", execution_timeout=timedelta(seconds=5), **day
     )
     GearshiftBatchOperator(task_id="wrong", command="sh -c 'echo error: misspelt >&2; exit 2'", retries=3, **day)
     GearshiftBatchOperator(task_id="unknown", file={file!r}, pipeline="per_dya", retries=3)
@@ -149,7 +149,7 @@ def test_two_intervals_run_one_of_them_after_a_failure(airflow: Airflow, shop: P
     assert others.count("complete up to 2026-03-31T00:00:00+02:00 (its last interval)") >= 2
     assert (states(others, "success"), states(others, "skipped")) == (1, 1)
     # What takes too long is ended; a mistake is not tried again.
-    assert "ended after the execution_timeout of 0:00:01" in others
+    assert "ended after the execution_timeout of 0:00:05" in others
     assert "error: misspelt" in others
     assert "no pipeline 'per_dya' in" in others and "there are per_month, per_day" in others
     assert (states(others, "failed"), states(others, "up_for_retry")) == (3, 0)
