@@ -227,10 +227,10 @@ def evolve(
 ) -> bool:
     """Bring the table to the columns of the rows, if they differ; whether it changed."""
     change = _fit(table, delta, fields)
-    if change.widened:
-        widen(delta, uri, change, storage_options)
-    elif change.added:
+    if change.added:  # before types change, at the next look: this also brings the features that columns need
         delta.alter.add_columns(list(schema_of(change.added).fields))
+    elif change.widened:
+        widen(delta, uri, change, storage_options)
     elif change.narrower:
         raise TableError(
             f"table {table.name}: column {change.narrower[0]['name']} became wider while rows were written",
