@@ -15,7 +15,7 @@ from gearshift.delivery.life import Life
 from gearshift.delivery.membership import Membership
 from gearshift.delivery.once import Once
 from gearshift.delivery.rounds import Rounds
-from gearshift.errors import DeliveryError
+from gearshift.errors import BrokerUnreachableError, DeliveryError
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 log = logging.getLogger(__name__)
 _LET_GO_WITHIN = 30.0
+_SETTLED_WITHIN = 90.0  # the brokers abort a transaction that nobody ends after a minute
 
 
 class Assignments:
@@ -65,13 +66,13 @@ class Assignments:
 
     def assigned(self, places: list[Place]) -> Mapping[Place, int]:
         """Hold partitions; where each begins."""
-        committed = self.consumer.committed(places)
+        committed = self._committed(places)
         begins = {place: committed.get(place) for place in places}
         self.fresh = any(offset is None for offset in begins.values())
         # A topic that was deleted and made again has no offsets, but a group that goes on.
         topic = self._delivery.topic.name
         known_group = self._known or (
-            self.fresh and bool(self.consumer.committed(self.consumer.partitions_of(topic)))
+            self.fresh and bool(self._committed(self.consumer.partitions_of(topic)))
         )
         self._known = self._known or any(place[0] == topic for place in places)
         starts: dict[Place, int] = {}
@@ -142,6 +143,18 @@ class Assignments:
                 first,
             )
         self.consumer.seek(place, first)
+
+    def _committed(self, places: list[Place]) -> Mapping[Place, int]:
+        """The group's offsets; a consumer that is gone may have left a transaction open, and nobody is told before."""
+        until = time.monotonic() + _SETTLED_WITHIN
+        while True:
+            try:
+                return self.consumer.committed(places)
+            except BrokerUnreachableError:
+                if self._life.stopping.is_set() or time.monotonic() > until:
+                    raise
+                self._errands.run()
+                self._membership.breathe()
 
     def _begin_of(self, place: Place, known_group: bool) -> int:
         """Where a partition begins that nobody of the group has committed."""
