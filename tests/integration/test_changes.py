@@ -48,7 +48,7 @@ class Order:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    settings = load({"home": tmp_path_factory.mktemp("changes")}, environ={})
+    settings = load({"home": tmp_path_factory.mktemp("changes"), "spark_master": "local[2]"}, environ={})
     log_file = settings.home / "logs" / "spark.log"
     session = open_session(
         gs.App("x").graph, settings, jars("spark", cache=settings.cache), log_file=log_file

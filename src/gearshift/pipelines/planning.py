@@ -117,6 +117,7 @@ def shuffles(spark: SparkSession, frame: DataFrame) -> int:
 def count(frame: DataFrame, operator: str) -> int:
     """How many of an operator the user's lines ask for, before Spark improves on them."""
     text = str(_java(frame).queryExecution().analyzed().toString())
+    text = re.sub(r"(?m)^([ :+-]*)[~!']+", r"\1", text)  # Spark marks what streams, and what is not resolved
     return sum(name == operator for _, name in _tree(text))
 
 
