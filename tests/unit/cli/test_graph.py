@@ -26,7 +26,6 @@ app = gs.App("shop", timezone="Europe/Berlin")
 orders = app.topic("orders", value=Order, key="id", partitions=2)
 shop_db = app.cdc("shop-db", tables={"public.prices": Order})
 kept = app.table("kept", partition_by="day")
-rates = app.table("rates")
 daily = app.table("daily")
 monthly = app.table("monthly", key="id")
 
@@ -34,16 +33,16 @@ monthly = app.table("monthly", key="id")
 def sell():
     yield Order(1)
 
-@app.pipeline(source=daily, to=monthly, cron="@monthly")
-def per_month(daily):
+@app.pipeline(source={"daily": daily, "so_far": monthly}, to=monthly, cron="@monthly")
+def per_month(daily, so_far):
     return daily
 
 @app.pipeline(source=orders, to=kept, freshness="1 minute")
 def keep(orders):
     return orders
 
-@app.pipeline(source={"kept": kept, "rates": rates}, to=daily, freshness="1 day", by={"kept": "at"}, grace="1 hour")
-def per_day(kept, rates):
+@app.pipeline(source=kept, to=daily, freshness="1 day", by="at", grace="1 hour")
+def per_day(kept):
     return kept
 
 @app.delivery(orders, to=gs.destinations.Sms(account="AC1", token="hush-hush", sender="+15005550006"))
@@ -74,7 +73,7 @@ def test_every_declaration_is_told_with_its_file_and_line(described: dict[str, A
     names = {kind: [each["name"] for each in described[kind]] for kind in kinds}
     assert names == {
         "topics": ["shop-db.public.prices", "orders"],
-        "tables": ["kept", "rates", "daily", "monthly"],
+        "tables": ["kept", "daily", "monthly"],
         "sources": ["sell"],
         "captures": ["shop-db"],
         "pipelines": ["per_month", "keep", "per_day"],
@@ -100,10 +99,10 @@ def test_a_batch_pipeline_says_its_calendar_and_whom_it_comes_after(described: d
         "grace_seconds": 3600,
         "late_seconds": None,
     }
-    assert by_name["per_month"]["after"] == ["per_day"]
-    # Nobody here writes the rates.
     assert by_name["per_day"]["after"] == ["keep"]
-    assert by_name["per_day"]["sources"] == {"kept": {"table": "kept"}, "rates": {"table": "rates"}}
+    # It reads what it writes itself, and comes after the other one only.
+    assert by_name["per_month"]["after"] == ["per_day"]
+    assert by_name["per_month"]["sources"] == {"daily": {"table": "daily"}, "so_far": {"table": "monthly"}}
 
 
 def test_a_destination_is_told_by_its_kind_and_no_secret(described: dict[str, Any]) -> None:
@@ -121,14 +120,13 @@ def test_people_get_a_tree_that_reads_as_the_way_of_a_record(tmp_path: Path) -> 
         "topic orders",
         "keep",
         "table kept",
-        "per_day with table rates",
+        "per_day",
         "table daily",
-        "per_month",
+        "per_month with table monthly",
         "table monthly",
+        "per_month with table daily",
+        "table monthly, see above",
         "delivery text → Sms",
-        "table rates",
-        "per_day with table kept",
-        "table daily, see above",
     ]
     assert "from source sell" in done.stdout and "from capture shop-db" in done.stdout
 
