@@ -52,6 +52,7 @@ class Rounds:
         self._clock = clock
         self._count = 0
         self._began = 0.0
+        self._ending_since: float | None = None
         self._held: list[Piece] = []
         self._round: list[Piece] = []
         self._dropped: list[Piece] = []
@@ -131,9 +132,10 @@ class Rounds:
                 self._remaining -= by
                 if self._remaining:
                     return
-            worked_until = self._clock()
+            worked_until = self._ending_since = self._clock()
             again = self._end(self._round)
             with self._changed:
+                self._ending_since = None
                 self._fit(worked_until)
                 self._held[:0] = again
                 self._number += 1
@@ -144,6 +146,12 @@ class Rounds:
                 self._gather()
             self._start(self._round)
             by = 1
+
+    @property
+    def ending_for(self) -> float:
+        """For how many seconds the end of a round has been under way."""
+        since = self._ending_since
+        return 0.0 if since is None else self._clock() - since
 
     @property
     def dropped(self) -> list[Piece]:

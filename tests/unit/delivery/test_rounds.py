@@ -115,6 +115,7 @@ def test_rounds_grow_until_their_work_takes_as_long_as_their_commit() -> None:
     def end(_pieces: list[Piece]) -> list[Piece]:
         nonlocal now
         now += 1.0  # a commit that takes a second
+        assert rounds.ending_for > 0.9
         return []
 
     rounds = Rounds(
@@ -130,3 +131,4 @@ def test_rounds_grow_until_their_work_takes_as_long_as_their_commit() -> None:
         now += started[-1] * 0.01
         rounds.done(started[-1])
     assert started == [10, 20, 40, 80, 160, 160, 160]
+    assert rounds.ending_for == 0.0
