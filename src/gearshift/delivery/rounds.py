@@ -30,8 +30,8 @@ class Rounds:
 
     `start` hands the records of a round to the lanes; `end` commits, in the thread that finished the last of
     them, and gives back the records that are to be worked on again. A round has `size` records at first; then
-    as many, between `least` and `most`, as are done in about a tenth of a second: a quick handler is not kept
-    waiting by its commits, and a slow one has little to repeat after a crash.
+    as many, between `least` and `most`, as are done in about a tenth of a second, or in the time that a commit
+    takes: a quick handler is not kept waiting by its commits, and a slow one has little to repeat after a crash.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Rounds:
         self._clock = clock
         self._count = 0
         self._began = 0.0
+        self._ending_since: float | None = None
         self._held: list[Piece] = []
         self._round: list[Piece] = []
         self._dropped: list[Piece] = []
@@ -117,13 +118,13 @@ class Rounds:
         # One more, our own: the round cannot end before all of it was handed over.
         self._remaining = self._count + 1
 
-    def _fit(self) -> None:
-        """Choose the size of the next round from the time that this one took."""
-        took = self._clock() - self._began
-        if took > _LONG:
-            self._size = max(self._least, self._count // 2 // self._least * self._least)
-        elif took < _SHORT and self._count >= self._size:
+    def _fit(self, worked_until: float) -> None:
+        """Choose the size of the next round from the time that the work of this one took, and its end."""
+        work, end = worked_until - self._began, self._clock() - worked_until
+        if self._count >= self._size and (work < _SHORT or work < end):
             self._size = min(self._most, self._size * 2)
+        elif work > max(_LONG, 2 * end):
+            self._size = max(self._least, self._count // 2 // self._least * self._least)
 
     def _count_down(self, by: int) -> None:
         while True:
@@ -131,9 +132,11 @@ class Rounds:
                 self._remaining -= by
                 if self._remaining:
                     return
+            worked_until = self._ending_since = self._clock()
             again = self._end(self._round)
             with self._changed:
-                self._fit()
+                self._ending_since = None
+                self._fit(worked_until)
                 self._held[:0] = again
                 self._number += 1
                 self._running = bool(self._held)
@@ -143,6 +146,12 @@ class Rounds:
                 self._gather()
             self._start(self._round)
             by = 1
+
+    @property
+    def ending_for(self) -> float:
+        """For how many seconds the end of a round has been under way."""
+        since = self._ending_since
+        return 0.0 if since is None else self._clock() - since
 
     @property
     def dropped(self) -> list[Piece]:

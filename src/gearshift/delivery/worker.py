@@ -49,6 +49,9 @@ _CHUNK = 2000
 _LOOK_EVERY = 5.0
 _PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
 _UNANSWERED_FOR = 90.0  # longer than librdkafka itself waits for a broker
+_ENDS_WITHIN = (
+    150.0  # longer than a transaction takes to send its offsets and to be taken back, each in a minute
+)
 
 
 class Worker:
@@ -254,12 +257,7 @@ class Worker:
         if self._membership.in_doubt:
             self._membership.prove(consumer)
         self._errands.run()
-        if consumer.unanswered > _UNANSWERED_FOR:
-            raise DeliveryError(
-                f"group {self.delivery.group_id} has not answered a commit for {_UNANSWERED_FOR:.0f} s",
-                hint="the consumer starts again",
-                delivery=self.delivery.name,
-            )
+        self._require_answers()
         if assignments.fresh:
             # From now on the group knows where it began, whether or not a record comes before it ends.
             assignments.fresh = False
@@ -268,6 +266,18 @@ class Worker:
         if messages:
             self._take_in(messages)
         self._hold_back()
+
+    def _require_answers(self) -> None:
+        """Start anew rather than wait for ever, while the group takes us for a member that works."""
+        rounds = self._work.rounds if self._transacting is not None else None
+        if self._consumer.unanswered > _UNANSWERED_FOR:
+            what = f"group {self.delivery.group_id} has not answered a commit for {_UNANSWERED_FOR:.0f} s"
+        elif rounds is not None and rounds.ending_for > _ENDS_WITHIN:
+            # librdkafka does not keep to its time limit where a group's coordinator is gone (its issue 5456).
+            what = f"a transaction has not ended for {_ENDS_WITHIN:.0f} s"
+        else:
+            return
+        raise DeliveryError(what, hint="the consumer starts again", delivery=self.delivery.name)
 
     def _hold_back(self) -> None:
         """Take no more than there is room for."""

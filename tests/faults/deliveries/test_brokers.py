@@ -45,8 +45,11 @@ def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
             _await_more(benches)
             three.start_service(leader)
             eventually(lambda: _whole(three, [bench.name for bench in benches]), within=90)
-            _kill(three, eventually(lambda: _coordinator(three, waits.name), within=60))
-            _await_more(benches)  # two brokers are enough to go on with
+            coordinator = _kill(three, eventually(lambda: _coordinator(three, waits.name), within=60))
+            _await_more((waits, goes_on))
+            # librdkafka (its issue 5511) may let a transaction wait until its group's coordinator is back.
+            three.start_service(coordinator)
+            _await_more(benches)
         for bench in benches:
             bench.await_all()
             bench.await_committed()

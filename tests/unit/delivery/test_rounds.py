@@ -106,3 +106,29 @@ def test_rounds_grow_while_they_are_quick_and_shrink_when_they_are_slow() -> Non
         now += 0.25
         rounds.done(started[-1])
     assert started[5:] == [50, 25, 10, 5, 5]
+
+
+def test_rounds_grow_until_their_work_takes_as_long_as_their_commit() -> None:
+    started: list[int] = []
+    now = 0.0
+
+    def end(_pieces: list[Piece]) -> list[Piece]:
+        nonlocal now
+        now += 1.0  # a commit that takes a second
+        assert rounds.ending_for > 0.9
+        return []
+
+    rounds = Rounds(
+        lambda pieces: started.append(sum(sizes(pieces))),
+        end,
+        size=10,
+        least=1,
+        most=1000,
+        clock=lambda: now,
+    )
+    rounds.take([Piece(Progress(0), list(range(5000)))])
+    for _ in range(6):
+        now += started[-1] * 0.01
+        rounds.done(started[-1])
+    assert started == [10, 20, 40, 80, 160, 160, 160]
+    assert rounds.ending_for == 0.0
