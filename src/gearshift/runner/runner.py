@@ -176,7 +176,6 @@ class Runner:
         self.captures = capturing.start_captures(
             self.graph, connection, self.settings, said=self._said, at_exit=self._at_exit
         )
-        self._exit.enter_context(Maintenance(self.graph, self.settings))
         for driver in self.drivers.values():
             self._said(f"starting {driver.pipeline.name} in {driver.gear}")
             self._at_exit(driver.close)
