@@ -16,8 +16,9 @@ import gearshift as gs
 from gearshift import tables
 from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
+from gearshift.schemas import Registry, pack
 from gearshift.settings import Settings
-from gearshift.topics import Admin, Producer
+from gearshift.topics import Admin, Producer, read
 from tests.flow import Event, Flow, values
 from tests.support import eventually
 
@@ -80,17 +81,32 @@ def test_every_type_passes_through_spark_unchanged_in_avro_and_json(unique: str,
     def second(records: DataFrame) -> DataFrame:
         return records
 
+    garbled = app.topic(f"{unique}-garbled", value=Event, format="json")
+    readable = app.topic(f"{unique}-readable", value=Event)
+
+    @app.pipeline(source=garbled, to=readable, gear="near-real-time", freshness="10 seconds")
+    def third(records: DataFrame) -> DataFrame:
+        return records
+
     sent = [example(number) for number in range(30)]
+    no_text = [b"\xff\xfe", b'{"key": "\xff", "n": 1}', b'{"key": "k", "n": "\xc3\x28"}']
     with Runner(app, settings) as runner:
         connection = runner.engine.connection
-        with Producer(connection) as producer:
+        with Registry(connection) as registry, Producer(connection) as producer:
             for value in sent:
                 producer.send(from_avro, value)
+            for payload in no_text:
+                producer.send_bytes(garbled.name, pack(registry.register(garbled), payload))
+            producer.send(garbled, Event(key="naïve", n=7))
         eventually(
             lambda: len(values(connection, to_avro)) >= len(sent), within=timedelta(seconds=60), every=0.3
         )
         assert sorted(values(connection, to_json), key=lambda value: value.whole) == sent
         assert sorted(values(connection, to_avro), key=lambda value: value.whole) == sent
+        eventually(lambda: values(connection, readable), within=timedelta(seconds=60), every=0.3)
+        assert values(connection, readable) == [Event(key="naïve", n=7)]
+        letters = eventually(lambda: list(read(connection, garbled.dead_letters)), within=60, every=0.3)
+        assert [letter.value[5:] for letter in letters if letter.value] == no_text
 
 
 def test_a_table_takes_every_record_once_through_shifts_and_batches_read_it_in_full(

@@ -209,7 +209,7 @@ def _from_json(topic: Topic, versions: Versions) -> Column:
     schema = StructType([*row_type(topic).fields, StructField(CORRUPT, StringType())])
     for field in schema.fields:
         field.nullable = True
-    text = F.expr("decode(substring(value, 6), 'UTF-8')")
+    text = F.expr("try_validate_utf8(cast(substring(value, 6) AS string))")  # `decode` would stop the query
     decoded = F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
     chosen = _when(None, _starts_with(versions.writers), decoded) if versions.writers else None
     return _otherwise(chosen, schema, versions)
