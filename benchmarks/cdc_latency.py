@@ -104,10 +104,11 @@ class Seen(threading.Thread):
             while not self._closing.wait(0.002):
                 found = [row.id for row in session.execute(ask, (last,))]
                 now = time.monotonic()
-                # Rows of one partition of a topic come in order; nobody is skipped.
                 for id_ in found:
-                    self.at[id_] = now
-                    last = max(last, id_)
+                    self.at.setdefault(id_, now)
+                # Rows of one write are sent side by side, so that a later one may be there first.
+                while last + 1 in self.at:
+                    last += 1
         finally:
             cluster.shutdown()
 
