@@ -126,7 +126,8 @@ def test_spark_sql_reads_every_type_and_partition_as_the_warehouse_does(
     reader.ask("SET spark.sql.hive.convertMetastoreParquet=false")
     hive = reader.ask(f"SELECT place, id, born, point.x FROM {name} WHERE id < 9 ORDER BY id")
     reader.ask("SET spark.sql.hive.convertMetastoreParquet=true")
-    assert hive == [[place, n, "2026-02-26", n] for n, place in enumerate(places)]
+    nowhere = "__HIVE_DEFAULT_PARTITION__"  # which is how Hive itself shows a partition without a value
+    assert hive == [[place or nowhere, n, "2026-02-26", n] for n, place in enumerate(places)]
 
 
 @pytest.mark.parametrize("kind", ["append", "partitioned", "keyed"])
@@ -182,7 +183,8 @@ def test_a_reader_of_hive_never_sees_half_a_batch(
     assert look()[-1] == last
     assert len(set(seen)) > 1  # it did look in between
     tables.compact(table_uri)
-    assert tables.publish(metastore, table_uri).changed
+    # Upserts leave one file a partition, and then there is nothing to compact.
+    assert tables.publish(metastore, table_uri).changed or keyed
     assert look()[-1] == last
     assert not tables.publish(metastore, table_uri).changed
     assert len(tables.rows(table_uri)) == reader.ask(f"SELECT count(*) FROM {name}")[0][0]
