@@ -79,9 +79,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.communicate(timeout=60)
 
     def ask(self, query: str) -> list[list[Any]]:
         """The rows, with what JSON has no word for as text."""
