@@ -71,6 +71,8 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
         answer = client.getresponse()
         assert (answer.status, json.loads(answer.read())) == (200, {"written": 10})
         client.close()
+        # A batch reads what is there when it begins, and no more.
+        eventually((tmp_path / "in" / "taken" / f"{round_}.csv").exists, within=60)
 
     def seen(runner: Runner) -> set[tuple[str, int]]:
         return {(order.origin, order.number) for order in values(runner.engine.connection, copies)}
