@@ -22,7 +22,7 @@ _EMBEDDED = {
     "hive.metastore.schema.verification": "false",  # the schema is made by the same jars that read it
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.disallow.incompatible.col.type.changes": "false",  # an overwrite may bring other columns
-    "hive.hmshandler.retry.attempts": "0",  # who has it open will not let go in the next twenty seconds
+    "hive.hmshandler.retry.interval": "100ms",  # ten times; who else has it open will not let go soon
 }
 # With locks on rows a reader that meets a change half-way takes some partitions before it and some after it.
 _DERBY = {"derby.storage.rowLocking": "false"}
