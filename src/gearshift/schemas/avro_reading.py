@@ -30,6 +30,7 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 
 _DOUBLE = struct.Struct("<d")
 _LONGEST = 63  # bits before the last seven of a number of 64
+_LARGEST = (1 << 64) - 1
 _TOO_MANY = 1 << 20  # items that take no bytes at all: a block may claim any number of them
 
 
@@ -173,6 +174,8 @@ _NUMBER = [
     '            raise Misfit("not readable as Avro: a number has more than 64 bits")',
     "    number |= byte << shift",
     "    at += 1",
+    f"    if number > {_LARGEST}:",
+    '        raise Misfit("not readable as Avro: a number has more than 64 bits")',
 ]
 # Where a text or bytes end. An end behind the payload's is found out by whatever is read next, or at the end.
 _LENGTH = [
@@ -196,6 +199,8 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
+    if value > _LARGEST:
+        raise Misfit("not readable as Avro: a number has more than 64 bits")
     return (value >> 1) ^ -(value & 1), at
 
 

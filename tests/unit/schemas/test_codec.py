@@ -159,6 +159,14 @@ def test_any_dataclass_has_valid_schemas_and_its_values_survive(data: st.DataObj
     assert decode(written, value_type, "json") == value
 
 
+def test_a_number_of_more_than_64_bits_is_refused_wherever_it_is() -> None:
+    number = b"\x80" * 9 + b"\x02"
+    for hint, payload in ((int, number), (list[int], b"\x02" + number + b"\x00")):
+        value_type = make_dataclass("Drawn", [("field", hint)])
+        with pytest.raises(Misfit, match="more than 64 bits"):
+            avro_reading.reader(describe(value_type))(payload)
+
+
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_our_reader_reads_as_fastavro_does_or_refuses_what_is_damaged(data: st.DataObject) -> None:
