@@ -35,7 +35,7 @@ from gearshift.definitions import (
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness, Gear
 from gearshift.record import Destination
-from gearshift.rules.declared import caller, location_of, names, require_name, wrong
+from gearshift.rules.declared import caller, duration, location_of, names, require_name, wrong
 from gearshift.rules.deliveries import check_handler, check_numbers, check_once, retry_of
 from gearshift.rules.intervals import INTERVAL, check_writers, declare_intervals
 from gearshift.rules.pipelines import as_of_latest, match_sources
@@ -337,10 +337,7 @@ class App:
                 if share and seed is None:
                     raise wrong(f"source {name} has {what} but no seed", "say seed=7", where)
             check_generator(name, generate, seed, where)
-            try:
-                longest = Freshness.parse(late).duration
-            except DefinitionError as error:
-                raise wrong(f"source {name}: late: {error.what}", error.hint or "", where) from None
+            longest = duration(late, f"source {name}: late", where)
             self._sources[name] = Source(
                 name=name,
                 generate=generate,
@@ -390,10 +387,7 @@ class App:
                     f"a file is taken once; the other is at {other.defined_at}",
                     where,
                 )
-        try:
-            settled = Freshness.parse(quiet).duration
-        except DefinitionError as error:
-            raise wrong(f"files {name}: quiet: {error.what}", error.hint or "", where) from None
+        settled = duration(quiet, f"files {name}: quiet", where)
         self._folders[name] = FileSource(
             name=name,
             folder=Path(folder),

@@ -6,10 +6,12 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from gearshift.definitions import Location
 from gearshift.errors import DefinitionError
+from gearshift.freshness import Freshness
 
 
 def names(columns: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -28,6 +30,14 @@ def require_name(name: str, kind: str, where: Location, limit: int = 249) -> Non
 def wrong(what: str, hint: str, where: Location) -> DefinitionError:
     """The error of a declaration, with its place."""
     return DefinitionError(what, hint=hint, file=where.file, line=where.line)
+
+
+def duration(text: str, who: str, where: Location) -> timedelta:
+    """How long `5 minutes` is."""
+    try:
+        return Freshness.parse(text).duration
+    except DefinitionError as error:
+        raise wrong(f"{who}: {error.what}", error.hint or "", where) from None
 
 
 def caller() -> Location:

@@ -8,9 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from gearshift.definitions import Location, Retry, Topic
-from gearshift.errors import DefinitionError
-from gearshift.freshness import Freshness
-from gearshift.rules.declared import wrong
+from gearshift.rules.declared import duration, wrong
 
 
 def check_handler(name: str, handler: Callable[..., Any], batch: int | None, where: Location) -> None:
@@ -96,7 +94,4 @@ def retry_of(name: str, retry: str | Retry, where: Location) -> Retry:
     """How long to try again, from a duration in words."""
     if isinstance(retry, Retry):
         return retry
-    try:
-        return Retry(within=Freshness.parse(retry).duration)
-    except DefinitionError as error:
-        raise wrong(f"delivery {name}: retry: {error.what}", error.hint or "", where) from None
+    return Retry(within=duration(retry, f"delivery {name}: retry", where))

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.errors import DefinitionError
-from gearshift.freshness import Freshness, Gear
+from gearshift.freshness import Gear
+from gearshift.rules.declared import duration, wrong
 
 INTERVAL = "interval"
 """The transform's parameter that takes the interval."""
@@ -127,12 +128,8 @@ def _columns(pipeline: Pipeline, by: str | Mapping[str, str]) -> dict[str, str]:
 def _duration(pipeline: Pipeline, what: str, text: str | None) -> timedelta | None:
     if text is None:
         return None
-    try:
-        return Freshness.parse(text).duration
-    except DefinitionError as error:
-        raise _wrong(pipeline, f"pipeline {pipeline.name}: {what}: {error.what}", error.hint or "") from None
+    return duration(text, f"pipeline {pipeline.name}: {what}", pipeline.defined_at)
 
 
 def _wrong(pipeline: Pipeline, what: str, hint: str) -> DefinitionError:
-    where = pipeline.defined_at
-    return DefinitionError(what, hint=hint, file=where.file, line=where.line)
+    return wrong(what, hint, pipeline.defined_at)
