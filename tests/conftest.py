@@ -16,6 +16,9 @@ from gearshift.pipelines.session import start_java
 from gearshift.settings import Settings, load
 from gearshift.stack.artifacts import jars
 
+# Java processes of tests live too short for what its second compiler costs them.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
