@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -70,7 +69,8 @@ def wait(check: Callable[[], object], what: str, within: float = 180.0) -> None:
 
 def gearshift(*words: str, home: Path) -> None:
     """A command as a person types it in another terminal, and what it answers."""
-    console.print(f"  [dim]$ gearshift {shlex.join(words)}[/]", highlight=False, soft_wrap=True)
+    typed = " ".join(f'"{word}"' if " " in word else word for word in words)
+    console.print(f"  $ gearshift {typed}", style="dim", highlight=False, markup=False, soft_wrap=True)
     command = [sys.executable, "-c", "from gearshift.cli import main; main()"]
     done = subprocess.run(
         [*command, *words],

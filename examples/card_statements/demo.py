@@ -6,6 +6,7 @@ A year of transactions, twelve month ends, corrections that come late, and one m
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,7 +68,15 @@ def tell_of(settings: Settings) -> None:
     )
     first, after = closed.interval.key, closed.interval.end.isoformat()
     gearshift(
-        "batch", "run", str(APP), "monthly_spending", "--from", first, "--to", after, home=settings.home
+        "batch",
+        "run",
+        os.path.relpath(APP),
+        "monthly_spending",
+        "--from",
+        first,
+        "--to",
+        after,
+        home=settings.home,
     )
     assert not of_state(app, settings, "monthly_spending", State.TOO_LATE)
     [(total,)] = tables.sql(settings.warehouse_uri, "select sum(amount) from spending").rows

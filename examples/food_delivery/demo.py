@@ -7,6 +7,7 @@ who is late, where the minutes go and what was earned, and holds every number ag
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -101,7 +102,8 @@ def main() -> int:
 
     def story() -> None:
         console.rule("[bold]Gearshift: one database, three promises")
-        with running(configuration.load({"home": empty(chosen.folder)})) as (runner, dsn, kitchens):
+        settings = configuration.load({"home": empty(chosen.folder), "checkpoint_interval": "10 seconds"})
+        with running(settings) as (runner, dsn, kitchens):
             tell_of(runner, dsn, kitchens, orders=chosen.orders, factor=chosen.factor)
 
     return tell(story)
@@ -168,7 +170,7 @@ def tell_of(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor
     runner.shift("keep_orders", Gear.BATCH)  # everything the app has done by now
     for pipeline in ("sum_revenue", "rank_dishes"):
         runner.shift(pipeline, Gear.BATCH)
-    gearshift("batch", "list", str(APP), home=home)
+    gearshift("batch", "list", os.path.relpath(APP), home=home)
     gearshift("table", "sql", REVENUE, home=home)
     gearshift("table", "sql", BEST, home=home)
 
