@@ -56,7 +56,7 @@ def empty(folder: Path) -> Path:
     return folder
 
 
-def wait(check: Callable[[], object], what: str, within: float = 180.0) -> None:
+def wait(check: Callable[[], object], what: str, *, within: float = 300.0, every: float = 0.1) -> None:
     """Until it is so, or a clear word that it is not."""
     until = time.monotonic() + within
     while not check():
@@ -64,7 +64,7 @@ def wait(check: Callable[[], object], what: str, within: float = 180.0) -> None:
             raise GearshiftError(
                 f"{what} did not come within {within:.0f} s", hint="see logs/spark.log in its folder"
             )
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def gearshift(*words: str, home: Path) -> None:

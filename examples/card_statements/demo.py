@@ -19,8 +19,9 @@ from gearshift.cli.listing import table
 from gearshift.pipelines.interval_states import State, Status
 from gearshift.runner.intervals import look_at
 from gearshift.runner.loading import load_app
+from gearshift.schemas import Registry
 from gearshift.settings import Settings
-from gearshift.topics import Producer
+from gearshift.topics import Admin, Producer
 
 HERE = Path(__file__).parent
 APP = HERE / "card_statements.py"
@@ -39,6 +40,10 @@ def main() -> int:
     return tell(lambda: tell_of(configuration.load({"home": empty(folder)})))
 
 
+def said(words: str) -> None:
+    console.print(f"  [dim]{words}[/]")
+
+
 def tell_of(settings: Settings) -> None:
     """The chapters."""
     console.rule("[bold]Gearshift: batch on a calendar")
@@ -47,37 +52,28 @@ def tell_of(settings: Settings) -> None:
     app = load_app(APP)
     now = datetime.now(UTC)
     month = months(now)[2]
-    with Runner(app, settings, file=APP, said=lambda words: console.print(f"  [dim]{words}[/]")):
+    with local.up(settings, progress=said):
         console.print("\n[bold]1. A year of transactions arrives[/]")
+        # Before anything runs: what comes when a month has been run is late.
         sent = send(app, settings, year(now))
         console.print(f"  {sent:,} transactions of 40 cards")
         console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run a month")
-        wait(lambda: settled(app, settings, sent), "the statements of twelve months", within=300)
-        show_months(settings)
-        console.print(f"\n[bold]3. Corrections of {month:%B %Y} come late[/]")
-        before = tables.read_paths(f"{settings.warehouse_uri}/statements").version
-        known = sent + 5
-        send(app, settings, corrections(now))
-        wait(lambda: settled(app, settings, known), "the statements of the corrected month", within=300)
-        show_corrected(settings, before, f"{month:%Y-%m}")
+        with Runner(app, settings, file=APP, said=said):
+            wait(lambda: settled(app, settings, sent), "the statements of twelve months", every=1)
+            show_months(settings)
+            console.print(f"\n[bold]3. Corrections of {month:%B %Y} come late[/]")
+            before = tables.read_paths(f"{settings.warehouse_uri}/statements").version
+            new = send(app, settings, corrections(now)) - 3  # the others correct what is there
+            wait(lambda: settled(app, settings, sent + new), "the statements of that month", every=1)
+            show_corrected(settings, before, f"{month:%Y-%m}")
     # Nothing runs any more, and nothing has to: intervals are cut from tables.
     [closed] = of_state(app, settings, "monthly_spending", State.TOO_LATE)
     console.print(
         f"\n[bold]4. Spending of that month was closed:[/] {closed.late_rows} late rows, told and not taken; "
         "a person runs it again"
     )
-    first, after = closed.interval.key, closed.interval.end.isoformat()
-    gearshift(
-        "batch",
-        "run",
-        os.path.relpath(APP),
-        "monthly_spending",
-        "--from",
-        first,
-        "--to",
-        after,
-        home=settings.home,
-    )
+    period = ("--from", closed.interval.key, "--to", closed.interval.end.isoformat())
+    gearshift("batch", "run", os.path.relpath(APP), "monthly_spending", *period, home=settings.home)
     assert not of_state(app, settings, "monthly_spending", State.TOO_LATE)
     [(total,)] = tables.sql(settings.warehouse_uri, "select sum(amount) from spending").rows
     [(owed,)] = tables.sql(settings.warehouse_uri, "select sum(purchases - refunds) from statements").rows
@@ -86,9 +82,13 @@ def tell_of(settings: Settings) -> None:
 
 def send(app: App, settings: Settings, values: list[CardTransaction]) -> int:
     """Put transactions on the topic."""
-    with Producer(local.connect(settings)) as producer:
+    topic, connection = app.graph.topics["card-transactions"], local.connect(settings)
+    Admin(connection).ensure([topic])
+    with Registry(connection) as registry:
+        registry.register(topic)
+    with Producer(connection) as producer:
         for value in values:
-            producer.send(app.graph.topics["card-transactions"], value)
+            producer.send(topic, value)
     return len(values)
 
 
