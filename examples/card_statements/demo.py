@@ -6,77 +6,65 @@ A year of transactions, twelve month ends, corrections that come late, and one m
 from __future__ import annotations
 
 import argparse
-import logging
 import os
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-
-from rich.console import Console
 
 from gearshift import settings as configuration
 from gearshift import stack as local
 from gearshift import tables
 from gearshift.app import App
 from gearshift.cli.listing import table
-from gearshift.cli.output import explain
-from gearshift.errors import GearshiftError
 from gearshift.pipelines.interval_states import State, Status
 from gearshift.runner.intervals import look_at
 from gearshift.runner.loading import load_app
-from gearshift.runner.runner import Runner
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.topics import Admin, Producer
 
 HERE = Path(__file__).parent
 APP = HERE / "card_statements.py"
-console = Console(width=100)
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from issuer import CardTransaction, corrections, months, year  # noqa: E402  (a module of this folder)
+
+from telling import console, empty, gearshift, tell, wait  # noqa: E402  (what the demos share)
 
 
 def main() -> int:
-    """Tell the story and end."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
-        "--folder", type=Path, default=Path(".gearshift") / "card_statements", help="where it keeps its data"
+        "--folder", type=Path, default=Path(".gearshift") / "demo-cards", help="where it keeps its data"
     )
-    folder = options.parse_args().folder.absolute()
-    logging.basicConfig(level=logging.ERROR)
-    began = time.monotonic()
-    try:
-        tell(configuration.load({"home": folder}))
-    except GearshiftError as error:
-        return explain(error)
-    except KeyboardInterrupt:
-        console.print("stopped")
-        return 130
-    console.print(f"\nThe whole story took {time.monotonic() - began:.0f} s. Nothing is left running.")
-    return 0
+    folder = options.parse_args().folder
+    return tell(lambda: tell_of(configuration.load({"home": empty(folder)})))
 
 
-def tell(settings: Settings) -> None:
+def said(words: str) -> None:
+    console.print(f"  [dim]{words}[/]")
+
+
+def tell_of(settings: Settings) -> None:
     """The chapters."""
-    app = load_app(APP)
-    from issuer import corrections, months, year
+    console.rule("[bold]Gearshift: batch on a calendar")
+    from gearshift.runner.runner import Runner  # here, for it brings Spark along
 
+    app = load_app(APP)
     now = datetime.now(UTC)
     month = months(now)[2]
-    with local.up(settings, progress=lambda words: console.print(f"  [dim]{words}[/]")):
-        console.print("[bold]1. A year of transactions arrives[/]")
+    with local.up(settings, progress=said):
+        console.print("\n[bold]1. A year of transactions arrives[/]")
+        # Before anything runs: what comes when a month has been run is late.
         sent = send(app, settings, year(now))
         console.print(f"  {sent:,} transactions of 40 cards")
-        with Runner(app, settings, file=APP):
-            console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run a month")
-            wait(lambda: settled(app, settings, sent), "the statements of twelve months", within=300)
+        console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run a month")
+        with Runner(app, settings, file=APP, said=said):
+            wait(lambda: settled(app, settings, sent), "the statements of twelve months", every=1)
             show_months(settings)
             console.print(f"\n[bold]3. Corrections of {month:%B %Y} come late[/]")
             before = tables.read_paths(f"{settings.warehouse_uri}/statements").version
-            known = sent + 5
-            send(app, settings, corrections(now))
-            wait(lambda: settled(app, settings, known), "the statements of the corrected month", within=300)
+            new = send(app, settings, corrections(now)) - 3  # the others correct what is there
+            wait(lambda: settled(app, settings, sent + new), "the statements of that month", every=1)
             show_corrected(settings, before, f"{month:%Y-%m}")
     # Nothing runs any more, and nothing has to: intervals are cut from tables.
     [closed] = of_state(app, settings, "monthly_spending", State.TOO_LATE)
@@ -84,17 +72,17 @@ def tell(settings: Settings) -> None:
         f"\n[bold]4. Spending of that month was closed:[/] {closed.late_rows} late rows, told and not taken; "
         "a person runs it again"
     )
-    run_again(settings, closed)
+    period = ("--from", closed.interval.key, "--to", closed.interval.end.isoformat())
+    gearshift("batch", "run", os.path.relpath(APP), "monthly_spending", *period, home=settings.home)
     assert not of_state(app, settings, "monthly_spending", State.TOO_LATE)
     [(total,)] = tables.sql(settings.warehouse_uri, "select sum(amount) from spending").rows
     [(owed,)] = tables.sql(settings.warehouse_uri, "select sum(purchases - refunds) from statements").rows
     console.print(f"  all statements: € {owed}, all spending: € {total}")
 
 
-def send(app: App, settings: Settings, values: list[object]) -> int:
+def send(app: App, settings: Settings, values: list[CardTransaction]) -> int:
     """Put transactions on the topic."""
-    topic = app.graph.topics["card-transactions"]
-    connection = local.connect(settings)
+    topic, connection = app.graph.topics["card-transactions"], local.connect(settings)
     Admin(connection).ensure([topic])
     with Registry(connection) as registry:
         registry.register(topic)
@@ -141,32 +129,6 @@ def show_corrected(settings: Settings, before: int, month: str) -> None:
     )
     for card, old, new in tables.sql(settings.warehouse_uri, query).rows:
         console.print(f"  {card}: € {old} is now € {new}")
-
-
-def run_again(settings: Settings, status: Status) -> None:
-    """`gearshift batch run`, as a person types it."""
-    words = ["batch", "run", str(APP), "monthly_spending"]
-    words += ["--from", status.interval.key, "--to", status.interval.end.isoformat()]
-    console.print(f"  gearshift {' '.join(words[:2])} {APP.name} {' '.join(words[3:])}", soft_wrap=True)
-    done = subprocess.run(
-        [Path(sys.executable).with_name("gearshift"), *words],
-        env={**os.environ, "GEARSHIFT_HOME": str(settings.home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise GearshiftError(f"gearshift batch run failed: {done.stderr}")
-    console.print(f"  {done.stdout.strip()}", soft_wrap=True)
-
-
-def wait(check: Callable[[], object], what: str, within: float) -> None:
-    """Until it is so, or a clear word that it is not."""
-    until = time.monotonic() + within
-    while not check():
-        if time.monotonic() > until:
-            raise GearshiftError(f"{what} did not come within {within:.0f} s", hint="see logs/spark.log")
-        time.sleep(1)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 `shop.py` is the app: it writes to PostgreSQL and knows of nothing else. Each committed change goes to Kafka. In
 real-time every restaurant's open orders and the late ones are kept in Cassandra, where a screen in the kitchen would
-read them; each minute spent waiting is in a table some seconds later; and a daily batch makes revenue and best
-sellers. `gearshift run examples/food_delivery/food_delivery.py` runs it on the database of your settings.
+read them; each minute spent waiting is in a table some seconds later; and when a day is over, a batch over its orders
+makes revenue and best sellers. `gearshift run examples/food_delivery/food_delivery.py` runs it on the database of your settings.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ late_orders = app.topic("late-orders", value=LateOrder, key="restaurant")
 
 orders_now = app.table("orders", key="id", order_by="_position", deleted="_deleted")
 stage_minutes = app.table("stage_minutes", key=("order_id", "stage"))
-daily_revenue = app.table("daily_revenue", partition_by="day")
-best_sellers = app.table("best_sellers", partition_by="day")
+daily_revenue = app.table("daily_revenue")
+best_sellers = app.table("best_sellers")
 
 
 @app.pipeline(source=orders, to=order_states, freshness="1 second")
@@ -169,23 +169,25 @@ def keep_orders(orders: DataFrame) -> DataFrame:
     return orders
 
 
-@app.pipeline(source=orders_now, to=daily_revenue, freshness="1 day")
-def sum_revenue(orders: DataFrame) -> DataFrame:
+@app.pipeline(source=orders_now, to=daily_revenue, freshness="1 day", by="placed_at")
+def sum_revenue(orders: DataFrame, interval: gs.Interval) -> DataFrame:
     """What each restaurant earned in a day, with what it delivered."""
     return (
         orders.where("status = 'delivered'")
-        .groupBy("restaurant", F.to_date("placed_at").alias("day"))
+        .groupBy("restaurant")
         .agg(F.count("*").alias("orders"), F.sum("amount").cast("decimal(12,2)").alias("revenue"))
+        .withColumn("day", F.lit(interval.start.date()))
     )
 
 
-@app.pipeline(source=orders_now, to=best_sellers, freshness="1 day")
-def rank_dishes(orders: DataFrame) -> DataFrame:
+@app.pipeline(source=orders_now, to=best_sellers, freshness="1 day", by="placed_at")
+def rank_dishes(orders: DataFrame, interval: gs.Interval) -> DataFrame:
     """The dish that each restaurant delivered most of in a day, and the runner-up."""
     sold = (
         orders.where("status = 'delivered'")
-        .groupBy("restaurant", F.to_date("placed_at").alias("day"), "dish")
+        .groupBy("restaurant", "dish")
         .agg(F.sum("quantity").alias("sold"))
+        .withColumn("day", F.lit(interval.start.date()))
     )
-    by_sales = Window.partitionBy("restaurant", "day").orderBy(F.desc("sold"), "dish")
+    by_sales = Window.partitionBy("restaurant").orderBy(F.desc("sold"), "dish")
     return sold.withColumn("place", F.row_number().over(by_sales)).where("place <= 2")

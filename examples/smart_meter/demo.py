@@ -7,12 +7,9 @@ readings flow, prints the ledger's proof and the bills. `--keep` leaves the app 
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -22,10 +19,8 @@ from rich.table import Table
 
 from gearshift import settings as configuration
 from gearshift import tables
-from gearshift.cli.output import explain
-from gearshift.cli.tables import proof, show_ledgers, status_table, wide_console
+from gearshift.cli.tables import proof, show_ledgers, status_table
 from gearshift.connection import Connection
-from gearshift.errors import GearshiftError
 from gearshift.freshness import Gear
 from gearshift.schemas import Decoder, Registry
 from gearshift.topics import tail
@@ -34,10 +29,10 @@ if TYPE_CHECKING:
     from gearshift.runner.runner import Runner
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 from gateway import Gateway, Message  # noqa: E402  (a module of this folder)
 
-console = wide_console()
+from telling import console, tell, wait  # noqa: E402  (what the demos share)
 
 
 class Phones:
@@ -97,21 +92,11 @@ def main() -> int:
         "--folder", type=Path, default=Path(".gearshift") / "demo", help="where it keeps its data"
     )
     chosen = options.parse_args()
-    logging.basicConfig(level=logging.ERROR)
-    began = time.monotonic()
-    try:
-        tell(chosen.folder, keep=chosen.keep)
-    except GearshiftError as error:
-        return explain(error)
-    except KeyboardInterrupt:
-        console.print("stopped")
-        return 130
-    console.print(f"\nThe whole story took {time.monotonic() - began:.0f} s. Nothing is left running.")
-    return 0
+    return tell(lambda: story(chosen.folder, keep=chosen.keep))
 
 
-def tell(folder: Path, *, keep: bool) -> None:
-    """The story."""
+def story(folder: Path, *, keep: bool) -> None:
+    """Everything that runs."""
     settings = configuration.load({"home": folder.absolute(), "checkpoint_interval": "6 seconds"})
     console.rule("[bold]Gearshift: one stream of meter readings, three promises")
     from gearshift.runner.loading import load_app
@@ -193,17 +178,6 @@ def show_bills(warehouse: str) -> None:
     console.print(table)
     [(bills, total)] = tables.sql(warehouse, "select count(*), sum(amount) from monthly_bills").rows
     console.print(f"  {bills} bills, € {total} in all")
-
-
-def wait(check: Callable[[], object], what: str, within: float = 60.0) -> None:
-    """Until it is so, or a clear word that it is not."""
-    until = time.monotonic() + within
-    while not check():
-        if time.monotonic() > until:
-            raise GearshiftError(
-                f"{what} did not come within {within:.0f} s", hint="see .gearshift/demo/logs/spark.log"
-            )
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

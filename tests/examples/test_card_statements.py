@@ -91,7 +91,6 @@ def test_every_number_of_the_story_is_the_one_of_plain_python(stack: Stack, tmp_
             **clean,
             "GEARSHIFT_BOOTSTRAP_SERVERS": stack.bootstrap_servers,
             "GEARSHIFT_REGISTRY_URL": stack.registry_url,
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for a minute
         },
         check=False,
     )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from gearshift import stack as local
+from gearshift.pipelines.checkpoint import open_folder
+from gearshift.pipelines.interval_log import IntervalLog
+from gearshift.settings import load
 
 STORY = Path(__file__).parents[2] / "examples" / "food_delivery"
 
@@ -26,8 +30,8 @@ def test_every_number_is_the_one_that_the_database_computes(
 ) -> None:
     demo = the_demo()
     truth = demo.truth
-    with demo.story(tmp_path / "food") as (runner, dsn, kitchens):
-        demo.tell(runner, dsn, kitchens, orders=250, factor=20_000)
+    with demo.running(load({"home": tmp_path / "food"}, environ={})) as (runner, dsn, kitchens):
+        demo.tell_of(runner, dsn, kitchens, orders=250, factor=20_000)
         found = {what: truth.found(what, kitchens.ask, runner.settings.warehouse_uri) for what in truth.TRUTH}
         for what, rows in found.items():
             assert rows == truth.must_be(dsn, what), what
@@ -39,6 +43,13 @@ def test_every_number_is_the_one_that_the_database_computes(
         status = runner.status()
         assert not [one["error"] for one in (*status["pipelines"], *status["deliveries"]) if one["error"]]
         settings = runner.settings
+        # Each day is an interval of its own.
+        for name, what in (("sum_revenue", "revenue"), ("rank_dishes", "best sellers")):
+            entries = IntervalLog(
+                open_folder(runner.engine.folder_of(runner.graph.pipelines[name]))
+            ).entries()
+            assert [entry.interval.end - entry.interval.start for entry in entries] == [timedelta(days=1)] * 2
+            assert sum(entry.rows for entry in entries) == len(found[what])
     said = capsys.readouterr().out
     assert "█" in said
     assert said.count("rows are the same") == len(truth.TRUTH)

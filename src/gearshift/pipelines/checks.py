@@ -118,6 +118,7 @@ class Checker:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._allowed = planning.real_time_operators(engine.spark)
+        self._topics: dict[tuple[str, str, str | None], DataFrame] = {}
         self.drivers: Callable[[], Iterable[Driver]] = tuple[Driver, ...]
 
     def report(self, pipeline: Pipeline) -> Report:
@@ -216,12 +217,17 @@ class Checker:
         return held + report.shuffles * SHUFFLE_PARTITIONS
 
     def _frame(self, name: str, source: Topic | Table) -> DataFrame:
-        if isinstance(source, Topic):
-            raw = reading.read_stream(self._engine.spark, self._engine.connection, source)
+        return self._topic(name, source) if isinstance(source, Topic) else self._table(source)
+
+    def _topic(self, name: str, topic: Topic) -> DataFrame:
+        """The topic's rows, made once: most of planning is to make them, and pipelines share their sources."""
+        place = (name, topic.name, topic.as_of)
+        if place not in self._topics:
+            raw = reading.read_stream(self._engine.spark, self._engine.connection, topic)
             # Any id will do: the plan has the same operators for every version.
-            versions = reading.Versions(writers={} if source.envelope else {1: schema_text(source)})
-            return reading.rows(raw, source, versions, name=name)
-        return self._table(source)
+            versions = reading.Versions(writers={} if topic.envelope else {1: schema_text(topic)})
+            self._topics[place] = reading.rows(raw, topic, versions, name=name)
+        return self._topics[place]
 
     def _table(self, table: Table) -> DataFrame:
         """The table, or an empty one of the columns that the pipeline which feeds it will write."""

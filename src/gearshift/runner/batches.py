@@ -7,15 +7,14 @@ from contextlib import contextmanager, suppress
 
 from gearshift.app import App
 from gearshift.calendars import Interval
-from gearshift.connection import Connection
 from gearshift.definitions import Pipeline
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_log import Entry
 from gearshift.pipelines.interval_runs import run_interval
 from gearshift.pipelines.session import open_session
+from gearshift.runner.offline import without_kafka
 from gearshift.settings import Settings
 from gearshift.stack.artifacts import jars
-from gearshift.topics import Admin
 
 
 @contextmanager
@@ -25,13 +24,8 @@ def opened(app: App, settings: Settings) -> Generator[Engine]:
     log_file = settings.home.absolute() / "logs" / "batch.log"
     spark = open_session(graph, settings, jars("spark", cache=settings.cache), log_file=log_file)
     try:
-        # Intervals are cut from tables and written to tables, so any address will do.
-        connection = Connection.of(
-            settings, bootstrap_servers="127.0.0.1:9", registry_url="http://127.0.0.1:9"
-        )
-        yield Engine(
-            spark=spark, connection=connection, settings=settings, graph=graph, admin=Admin(connection)
-        )
+        with without_kafka(spark, settings, graph) as engine:
+            yield engine
     finally:
         with suppress(Exception):  # a call that was interrupted takes its connection to Spark with it
             spark.sparkContext.cancelAllJobs()

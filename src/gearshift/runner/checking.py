@@ -5,32 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from gearshift.app import App
-from gearshift.connection import Connection
 from gearshift.errors import GearshiftError
 from gearshift.pipelines.checks import Checker, check_all
-from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.session import open_session
 from gearshift.runner.control import describe
+from gearshift.runner.offline import without_kafka
 from gearshift.settings import Settings
 from gearshift.stack.artifacts import jars
-from gearshift.topics import Admin
 
 
 def check_app(app: App, settings: Settings) -> list[dict[str, Any]]:
     """Each pipeline's gears, as plain data."""
     graph = app.graph
     log_file = settings.home.absolute() / "logs" / "check.log"
-    spark = open_session(graph, settings, jars("spark", cache=settings.cache), log_file=log_file)
+    spark_jars = jars("spark", cache=settings.cache)
+    spark = open_session(graph, settings, spark_jars, log_file=log_file, brief=True)
     try:
-        # Planning opens no connection, so any address will do.
-        connection = Connection.of(
-            settings, bootstrap_servers="127.0.0.1:9", registry_url="http://127.0.0.1:9"
-        )
-        engine = Engine(
-            spark=spark, connection=connection, settings=settings, graph=graph, admin=Admin(connection)
-        )
         pipelines = list(graph.pipelines.values())
-        reports = check_all(Checker(engine), pipelines)
+        with without_kafka(spark, settings, graph) as engine:
+            reports = check_all(Checker(engine), pipelines)
     finally:
         spark.stop()
     found: list[dict[str, Any]] = []

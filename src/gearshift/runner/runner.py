@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from gearshift.runner.control import Control, Emit
 from gearshift.runner.crew import Crew, start_crews
 from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.note import Note
+from gearshift.runner.offline import without_kafka
 from gearshift.runner.rates import Rates
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
@@ -52,6 +53,7 @@ log = logging.getLogger(__name__)
 
 _OLD_SPARK_ENDS_WITHIN = 20.0
 _ASSIGNED_WITHIN = 30.0
+_STARTS_AT_ONCE = 4
 
 
 def _silent(_: str) -> None: ...
@@ -143,11 +145,17 @@ class Runner:
                 spark_jars,
                 log_file=self.settings.home.absolute() / "logs" / "spark.log",
             )
+            # Planning needs Spark alone, and so is done by the time the slowest service answers.
+            checking = pool.submit(self._plan, opening)
             try:
                 self.stack = self._exit.enter_context(local.up(self.settings, progress=self._said))
+            except BaseException:
+                checking.cancel()
+                raise
             finally:
                 self.spark = opening.result()
                 self._at_exit(self.spark.stop)
+            reports = checking.result()
         self._exit.enter_context(Revival(self.stack, said=self._said))
         connection = self.stack.connection
         admin = Admin(connection)
@@ -162,7 +170,6 @@ class Runner:
         )
         letters = self._exit.enter_context(DeadLetters(connection))
         self._checker = Checker(self.engine)
-        self._said("checking pipelines")
         self.drivers = {
             name: Driver(self.engine, pipeline, registry, letters)
             for name, pipeline in self.graph.pipelines.items()
@@ -170,16 +177,13 @@ class Runner:
         for driver in self.drivers.values():
             self._at_exit(driver.books.close)
         self._checker.drivers = self.drivers.values
-        self._check()
+        self._check(reports)
         listen(self.spark, self._on_progress)
         self._answer()
         self.captures = capturing.start_captures(
             self.graph, connection, self.settings, said=self._said, at_exit=self._at_exit
         )
-        for driver in self.drivers.values():
-            self._said(f"starting {driver.pipeline.name} in {driver.gear}")
-            self._at_exit(driver.close)
-            driver.open()
+        self._open_drivers()
         self._exit.enter_context(Maintenance(self.graph, self.settings))
         self.crews = start_crews(
             self.graph, connection, self.settings, file=self._file, said=self._said, at_exit=self._at_exit
@@ -189,6 +193,29 @@ class Runner:
         self._open_sources(connection)
         self._exit.callback(self._rates.close)
         self._rates.open(self._measure)
+
+    def _plan(self, opening: Future[SparkSession]) -> dict[str, Report]:
+        """What Spark would do with each pipeline; refuses what it could not run in any gear."""
+        spark = opening.result()
+        self._said("checking pipelines")
+        with without_kafka(spark, self.settings, self.graph) as engine:
+            checker = Checker(engine)
+            return {name: checker.report(pipeline) for name, pipeline in self.graph.pipelines.items()}
+
+    def _open_drivers(self) -> None:
+        """Start the pipelines side by side: Spark plans each of them in one thread."""
+        with ThreadPoolExecutor(_STARTS_AT_ONCE) as pool:
+            opening: list[Future[None]] = []
+            for driver in self.drivers.values():
+                self._said(f"starting {driver.pipeline.name} in {driver.gear}")
+                self._at_exit(driver.close)
+                opening.append(pool.submit(driver.open))
+            try:
+                for opened in opening:
+                    opened.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _open_sources(self, connection: Connection) -> None:
         self.sources = {
@@ -211,11 +238,11 @@ class Runner:
         for crew in self.crews.values():
             crew.await_assignment(_ASSIGNED_WITHIN)
 
-    def _check(self) -> None:
+    def _check(self, reports: dict[str, Report]) -> None:
         """Refuse, before anything starts, what could not run."""
         real_time: list[Report] = []
-        for driver in self.drivers.values():
-            report = self._checker.report(driver.pipeline)
+        for name, driver in self.drivers.items():
+            report = reports[name]
             report.require(driver.gear)
             self._checker.require_checkpoint(driver, driver.gear)
             if driver.gear is Gear.REAL_TIME:
