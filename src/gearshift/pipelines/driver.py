@@ -224,7 +224,7 @@ class Driver:
 
         In real-time a first record must come out, or none for a while: what would make it fail comes at once.
         """
-        before = self._written()
+        before = self._written() if self.gear is Gear.REAL_TIME else 0
         since = self.await_working()
         query = self.query
         while self.gear is Gear.REAL_TIME and query is not None:

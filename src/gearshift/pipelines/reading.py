@@ -16,7 +16,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
-from gearshift.pipelines import change_avro, changes
+from gearshift.pipelines import change_avro, changes, leaders
 from gearshift.pipelines.changes import VALUE, WHY
 from gearshift.pipelines.checkpoint import Offsets
 from gearshift.schemas import avro_schema, spark_schema
@@ -75,6 +75,7 @@ def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> Da
         .option("startingOffsets", "earliest")
         .option(*_COMMITTED)
         .option("kafka.fetch.max.wait.ms", "20")
+        .options(**leaders.asking())
         .load()
     )
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
+from gearshift.pipelines.leaders import ask_briefly
 from gearshift.settings import Settings
 
 SHUFFLE_PARTITIONS = 2
@@ -112,7 +113,9 @@ def open_session(
     builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    ask_briefly(spark)
+    return spark
 
 
 def start_java(settings: Settings, *, log_file: Path) -> Any:
