@@ -559,12 +559,6 @@ class App:
                 "give it what app.topic gave, or one of app.cdc(…).topics",
                 called_at,
             )
-        if topic.envelope is not None and topic.format != "json":
-            raise wrong(
-                f"a delivery reads topic {topic.name}, whose changes are in {topic.format}",
-                "deliveries read changes in JSON; let a pipeline take what you need to a topic, and deliver that",
-                called_at,
-            )
 
         def declare(handler: Handler) -> Handler:
             where = location_of(handler, called_at)
