@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+from confluent_kafka.schema_registry import Schema as Registered
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from gearshift.connection import Connection
 from gearshift.schemas.registry import Schema
-from gearshift.schemas.wire import pack
+from gearshift.schemas.wire import pack, unpack
+from gearshift.topics import Producer
 
 RECORDED = Path(__file__).parent / "data" / "debezium" / "postgresql-avro.json"
 Record = tuple[bytes | None, bytes | None]
@@ -223,3 +227,31 @@ def _avro(schema: dict[str, Any], datum: Any) -> bytes:
     out = BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(schema))), datum)
     return out.getvalue()
+
+
+class Sender:
+    """Sends changes to a topic, and registers the schema of each before its first record, as a converter does."""
+
+    def __init__(self, changes: Changes, connection: Connection, topic: str) -> None:
+        self._changes, self._connection, self._topic = changes, connection, topic
+        self._ids: dict[int, int] = {}
+        self._registry = SchemaRegistryClient({"url": connection.registry_url})
+
+    def send(self, which: slice) -> None:
+        """Send some of the records."""
+        with Producer(self._connection) as producer:
+            for key, value in self._changes.records[which]:
+                producer.send_bytes(self._topic, self._framed(value, "value"), key=self._framed(key, "key"))
+
+    def _framed(self, data: bytes | None, part: str) -> bytes | None:
+        if data is None:
+            return None
+        known, payload = unpack(data)
+        if known not in self._ids:
+            schema = self._changes.schema(known)
+            assert schema is not None
+            registered = self._registry.register_schema(
+                f"{self._topic}-{part}", Registered(schema.text, "AVRO")
+            )
+            self._ids[known] = registered
+        return pack(self._ids[known], payload)

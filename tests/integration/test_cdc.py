@@ -1,7 +1,8 @@
-"""Change data capture from a real PostgreSQL through a real Kafka Connect."""
+"""Change data capture from a real PostgreSQL through a real Kafka Connect, to topics, tables and deliveries."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -9,15 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import psycopg
 import pytest
 import urllib3
 from pydantic import SecretStr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift import stack as local
+from gearshift import tables
 from gearshift.definitions import ChangeCapture
 from gearshift.errors import (
     ConnectError,
@@ -26,12 +30,17 @@ from gearshift.errors import (
     SlotInUseError,
     WrongPasswordError,
 )
+from gearshift.runner.captures import describe
+from gearshift.runner.checking import check_app
+from gearshift.runner.runner import Runner
 from gearshift.schemas.debezium import Change, ChangeDecoder, Op
 from gearshift.settings import Settings, load
-from gearshift.sources.cdc import Capture, Database, connector_config
+from gearshift.sources.cdc import Capture, Database
 from gearshift.sources.connect import Connect
 from gearshift.stack import postgres
-from gearshift.topics import read
+from gearshift.topics import Producer, read
+from tests import changes_in_avro
+from tests.flow import values
 from tests.support import closed_port, eventually
 
 
@@ -46,7 +55,14 @@ class Order:
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return load({"home": tmp_path_factory.mktemp("cdc"), "services": "postgres,connect"}, environ={})
+    return load(
+        {
+            "home": tmp_path_factory.mktemp("cdc"),
+            "services": "postgres,connect",
+            "checkpoint_interval": "5 seconds",
+        },
+        environ={},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +167,10 @@ def test_a_table_that_joins_later_is_refused_since_its_rows_would_not_come(
     first.open()
     more = Capture(declared("joined-db", orders=Order, riders=Order), settings, stack.connection)
     try:
-        with pytest.raises(ConnectError, match=r"created without public\.riders, .*an app\.cdc of their own"):
+        with pytest.raises(
+            ConnectError,
+            match=r"created without public\.riders, .*app\.cdc\('joined-db-2', tables={'public\.riders': Order}\)",
+        ):
             more.open()
     finally:
         first.delete()
@@ -197,29 +216,29 @@ def test_a_missing_table_is_told_and_mended_without_a_restart(
         Connect(stack.address("connect")).delete(missing.capture.connector)
 
 
-def test_a_slot_in_use_is_told_by_name(
+def test_a_slot_in_use_is_told_by_name_and_shows_no_password(
     stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
 ) -> None:
-    first = Capture(declared("first-db", orders=Order), settings, stack.connection)
+    first, second = (
+        Capture(declared(name, orders=Order), settings, stack.connection) for name in ("first-db", "first_db")
+    )
     first.open()
-    connect = Connect(stack.address("connect"))
-    name = first.capture.connector
     try:
         eventually(lambda: (found := first.status()) is not None and found.running, within=30, every=0.3)
-        second = connector_config(
-            declared("second-db", orders=Order),
-            Database.read(stack.address("postgres")),
-            (connect.config(name) or {})["database.password"],
-        )
-        connect.put("second", second | {"slot.name": first.capture.slot})
+        second.open()  # its slot has the same name
+        eventually(lambda: second.restarts and second.error, within=60, every=0.3)
+        shown = describe(second)
+        assert "another connector reads the replication slot gearshift_food_first_db" in shown["error"]
         failure = eventually(
-            lambda: (status := connect.status("second")) and status.failure, within=30, every=0.3
+            lambda: (status := second.status()) is not None and status.failure, within=60, every=0.3
         )
-        assert isinstance(failure, SlotInUseError), failure
+        assert isinstance(failure, SlotInUseError)
+        passwords = postgres.passwords(settings.home / "stack" / "postgres").read_text()
+        assert passwords.strip().rpartition(":")[2] not in json.dumps(shown)
     finally:
-        first.close()
-        connect.delete("second")
-        connect.delete(name)
+        for capture in (second, first):
+            capture.delete()
+            capture.close()
 
 
 @pytest.mark.parametrize("mistake", ["password", "port"])
@@ -249,3 +268,170 @@ def test_no_connect_is_one_sentence_with_what_to_do() -> None:
         ConnectUnreachableError, match=r"no Kafka Connect answers at http://127.*gearshift up --with connect"
     ):
         Connect(f"http://ann:secret@127.0.0.1:{closed_port()}").status("orders")
+
+
+@dataclass(frozen=True)
+class Meal:
+    id: int
+    customer: str
+    amount: Annotated[Decimal, gs.DecimalOf(12, 2)]
+    status: str
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Move:
+    id: int
+    op: str
+    was: str | None
+    now: str | None
+
+
+@dataclass(frozen=True)
+class Shopping:
+    id: int
+    customer: str
+    amount: Decimal
+    tip: int = 5
+
+
+def served(database: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
+    return database.execute("SELECT id, customer, amount, status, note FROM meals ORDER BY id").fetchall()
+
+
+def kept(settings: Settings, table: str, columns: str) -> list[tuple[Any, ...]] | None:
+    if not tables.exists(tables.table_uri(settings.warehouse_uri, table)):
+        return None
+    found = tables.sql(settings.warehouse_uri, f"SELECT {columns} FROM {table} ORDER BY id")
+    return [tuple(row) for row in found.rows]
+
+
+def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_avro_is_too(
+    stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
+) -> None:
+    database.execute(
+        "CREATE TABLE meals (id int PRIMARY KEY, customer varchar(20) NOT NULL, amount numeric(10,2) NOT NULL,"
+        " status text NOT NULL, note text)"
+    )
+    database.execute(
+        "INSERT INTO meals SELECT n, 'c' || n % 10, n * 1.25, 'placed', NULL FROM generate_series(1, 500) n"
+    )
+    app = gs.App("meals")
+    # Truncates come on one of the partitions only: a table knows by the place in the log what they took away.
+    captured = app.cdc("meals-db", tables={"public.meals": Meal}, before=True, partitions=3)
+    meals = captured.topics["public.meals"]
+    current = app.table("meals", key="id", order_by="_position", deleted="_deleted")
+    moves = app.topic("moves", value=Move, key="id")
+    shop = app.topic("shop.public.orders", value=Shopping, envelope="debezium")
+    shopping = app.table("shopping", key="id", order_by="_position", deleted="_deleted")
+    delivered: list[gs.Change[Shopping]] = []
+
+    @app.pipeline(source=meals, to=current, as_of="latest", freshness="10 seconds")
+    def keep_meals(meals: DataFrame) -> DataFrame:
+        return meals
+
+    @app.pipeline(source=meals, to=moves, gear="real-time")
+    def follow(meals: DataFrame) -> DataFrame:
+        moved = meals.where(F.col("op").isin("u", "d"))
+        return moved.select(
+            F.coalesce("after.id", "before.id").alias("id"),
+            "op",
+            F.col("before.status").alias("was"),
+            F.col("after.status").alias("now"),
+        )
+
+    @app.pipeline(source=shop, to=shopping, as_of="latest", freshness="10 seconds")
+    def keep_shopping(shop: DataFrame) -> DataFrame:
+        return shop
+
+    @app.delivery(shop)
+    def take(record: gs.Record[gs.Change[Shopping]]) -> None:
+        delivered.append(record.value)
+
+    def as_served() -> bool:
+        return kept(settings, "meals", "id, customer, amount, status, note") == served(database)
+
+    def bought() -> list[tuple[Any, ...]] | None:
+        return kept(settings, "shopping", "id, customer, amount, tip")
+
+    with Runner(app, settings) as runner:
+        in_avro = changes_in_avro.Sender(changes_in_avro.postgresql(), stack.connection, shop.name)
+        in_avro.send(slice(6))
+        eventually(as_served, within=90, every=0.5)
+        three = (3, "Cy", Decimal("12.50"), 5)
+        eventually(lambda: bought() == [(1, "Ann", Decimal("-99.99"), 5), three], within=60, every=0.5)
+
+        database.execute("UPDATE meals SET status = 'cooked', amount = amount + 0.01 WHERE id <= 50")
+        database.execute("DELETE FROM meals WHERE id BETWEEN 40 AND 60")
+        database.execute("UPDATE meals SET id = id + 1000 WHERE id = 1")
+        database.execute("INSERT INTO meals VALUES (45, 'back', -0.01, 'placed', 'again')")
+        in_avro.send(slice(6, 9))  # the table has another schema now
+        eventually(as_served, within=60, every=0.5)
+        eventually(lambda: bought() == [three], within=60, every=0.5)
+        found = eventually(
+            lambda: len(seen := values(stack.connection, moves)) >= 50 + 21 + 1 and seen, within=60, every=0.5
+        )
+        assert {Move(2, "u", "placed", "cooked"), Move(60, "d", "placed", None)} < set(found)
+
+        database.execute("TRUNCATE meals")
+        database.execute(
+            "INSERT INTO meals SELECT n, 'new', 1, 'placed', NULL FROM generate_series(30, 70) n"
+        )
+        in_avro.send(slice(9, 10))
+        eventually(as_served, within=60, every=0.5)
+        eventually(lambda: bought() == [], within=60, every=0.5)
+        assert [change.op.value for change in delivered] == ["r", "r", "c", "u", "d", "u", "d", "t"]
+        assert delivered[5].after == Shopping(1, "Ann", Decimal("-99.99"), tip=7)
+
+        with Producer(stack.connection) as producer:
+            for bad in (b"garbage", b'{"op":"c","after":{"id":"seven"}}', b'{"op":"x"}'):
+                producer.send_bytes(meals.name, bad)
+        letters = eventually(
+            lambda: len(found := list(read(stack.connection, meals.dead_letters))) >= 6 and found,
+            within=60,
+            every=0.5,
+        )
+        reasons = {
+            (letter.header("__connect.errors.exception.message") or b"").decode() for letter in letters
+        }
+        assert any("after.id is no bigint" in reason for reason in reasons), reasons
+
+        database.execute("ALTER TABLE meals ADD COLUMN tip numeric NOT NULL DEFAULT 0")
+        database.execute("ALTER TABLE meals ALTER id TYPE bigint, ALTER customer TYPE text")
+        database.execute("INSERT INTO meals VALUES (5000000000, %s, 2, 'placed', NULL, 3)", ["long " * 20])
+        database.execute("ALTER TABLE meals DROP COLUMN note")
+        database.execute("INSERT INTO meals VALUES (72, 'x', 2, 'placed', 4)")
+        database.execute("ALTER TABLE meals ADD COLUMN note text")
+        eventually(as_served, within=60, every=0.5)
+
+        (status,) = runner.status()["captures"]
+        assert status["running"], status
+        assert [task["state"] for task in status["tasks"]] == ["running"]
+
+        database.execute("ALTER TABLE meals RENAME COLUMN status TO state")
+        database.execute(
+            "INSERT INTO meals (id, customer, amount, state, tip) VALUES (73, 'x', 2, 'placed', 4)"
+        )
+        told = eventually(lambda: runner.status()["pipelines"][0]["error"], within=60, every=0.5)
+        assert "the source table has no column status any more" in told
+        runner.captures["meals-db"].delete()
+
+
+def test_what_would_be_out_of_date_is_refused_by_check(settings: Settings) -> None:
+    app = gs.App("checked")
+    meals = app.cdc("meals-db", tables={"public.meals": Meal}).topics["public.meals"]
+
+    def table(name: str) -> gs.Table:
+        return app.table(name, key="id", order_by="_position", deleted="_deleted")
+
+    @app.pipeline(source=meals, to=table("placed"), as_of="latest", freshness="10 seconds")
+    def placed(meals: DataFrame) -> DataFrame:
+        return meals.where(F.col("status") == "placed")
+
+    @app.pipeline(source=meals, to=table("latest"), as_of="latest", freshness="10 seconds")
+    def latest(meals: DataFrame) -> DataFrame:
+        return meals.groupBy("id").agg(F.max("_position").alias("_position"))
+
+    hints = [report["error"]["hint"] for report in check_app(app, settings)]
+    assert "say it as a deletion" in hints[0]
+    assert "aggregate over that table" in hints[1]

@@ -116,9 +116,11 @@ class Capture:
         new = sorted(table.replace("\\", "") for table in now - before)
         if new:
             where = self.capture.defined_at
+            rows = (f"{table!r}: {self.capture.topics[table].value.__name__}" for table in new)
+            apart = f"app.cdc('{self.capture.name}-2', tables={{{', '.join(rows)}}})"
             raise ConnectError(
                 f"change capture {self.capture.name} was created without {', '.join(new)}, whose rows it would not send",
-                hint="declare new tables in an app.cdc of their own",
+                hint=f"leave its tables= as they were, and declare the new ones apart: {apart}",
                 file=where.file,
                 line=where.line,
             )
