@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -17,7 +17,13 @@ import psycopg
 import gearshift as gs
 from gearshift import stack as local
 
-_COLUMNS = "id, restaurant, amount, status, note, placed_at"
+COLUMNS = "id, restaurant, amount, status, note, placed_at, day"
+
+# Cassandra's times end at the millisecond.
+_INSERT = (
+    "INSERT INTO orders VALUES (%s, %s, %s, 'placed', NULL, date_trunc('milliseconds', now()), NULL)"
+    " ON CONFLICT DO NOTHING"
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,12 @@ class Order:
     status: str
     note: str | None
     placed_at: datetime
+    day: date | None
+
+    @classmethod
+    def of(cls, row: Any) -> Order:
+        """The order of a row that has its columns in this order, whatever zone its time is told in."""
+        return cls(*row[:5], row[5].astimezone(UTC), row[6])
 
 
 class Orders:
@@ -41,19 +53,36 @@ class Orders:
         with psycopg.connect(dsn) as database:
             database.execute(
                 "CREATE TABLE orders (id bigint PRIMARY KEY, restaurant text NOT NULL, amount numeric(12,2) NOT NULL,"
-                " status text NOT NULL, note text, placed_at timestamptz NOT NULL)"
+                " status text NOT NULL, note text, placed_at timestamptz NOT NULL, day date)"
             )
             database.execute(
                 "INSERT INTO orders SELECT n, 'r' || n %% 300, n / 7.0, 'placed', CASE WHEN n %% 5 = 0 THEN 'ünder ' || n END,"
-                " timestamptz '2026-03-01 12:00+02' + n * interval '1 second' FROM generate_series(1, %s) n",
+                " timestamptz '2026-03-01 12:00:00.123+02' + n * interval '1 second', date '2026-03-01' + n %% 400"
+                " FROM generate_series(1, %s) n",
                 [rows],
             )
 
-    def rows(self) -> set[Order]:
-        """What the table holds now."""
+    def rows(self, table: str = "orders") -> list[Order]:
+        """What the table, or a copy of it in the same database, holds now."""
         with psycopg.connect(self._dsn) as database:
-            found = database.execute(f"SELECT {_COLUMNS} FROM orders").fetchall()
-        return {Order(*row[:5], row[5].astimezone(UTC)) for row in found}
+            return [Order.of(row) for row in database.execute(f"SELECT {COLUMNS} FROM {table}".encode())]
+
+    def has(self, id_: int, table: str) -> bool:
+        """Whether a copy of the table has a row."""
+        with psycopg.connect(self._dsn) as database:
+            return bool(database.execute(f"SELECT 1 FROM {table} WHERE id = %s".encode(), [id_]).fetchone())
+
+    def close(self) -> int:
+        """Insert the last row of all; whoever has it has seen whatever came before."""
+        self._last += 1
+        with psycopg.connect(self._dsn) as database:
+            database.execute(_INSERT, [self._last, "last", 0])
+        return self._last
+
+    def truncate(self) -> None:
+        """Take all rows away at once."""
+        with psycopg.connect(self._dsn) as database:
+            database.execute("TRUNCATE orders")
 
     def change(self, *, per_second: float, seconds: float) -> None:
         """Insert, update and delete rows at a rate, through whatever restarts of the database come."""
@@ -74,17 +103,20 @@ class Orders:
         kind, id_ = self._random.random(), self._random.randint(1, self._last)
         if kind < 0.3:
             self._last += 1
-            database.execute(
-                "INSERT INTO orders VALUES (%s, %s, %s, 'placed', NULL, now()) ON CONFLICT DO NOTHING",
-                [self._last, f"r{id_ % 300}", Decimal(id_) / 4],
-            )
+            database.execute(_INSERT, [self._last, f"r{id_ % 300}", Decimal(id_) / 4])
         elif kind < 0.8:
             status = self._random.choice(("cooked", "on its way", "delivered"))
             database.execute(
                 "UPDATE orders SET status = %s, note = %s WHERE id = %s", [status, f"by {self._last}", id_]
             )
-        else:
+        elif kind < 0.95:
             database.execute("DELETE FROM orders WHERE id = %s", [id_])
+        else:
+            # Gone, back and changed in one transaction: all of it has one commit time.
+            with database.transaction():
+                database.execute("DELETE FROM orders WHERE id = %s", [id_])
+                database.execute(_INSERT, [id_, "back", 1])
+                database.execute("UPDATE orders SET restaurant = 'again' WHERE id = %s", [id_])
 
 
 class Changing(threading.Thread):

@@ -36,7 +36,7 @@ from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness, Gear
 from gearshift.record import Destination
 from gearshift.rules.declared import caller, duration, location_of, names, require_name, wrong
-from gearshift.rules.deliveries import check_handler, check_numbers, check_once, retry_of
+from gearshift.rules.deliveries import check_copy, check_handler, check_numbers, check_once, retry_of
 from gearshift.rules.intervals import INTERVAL, check_writers, declare_intervals
 from gearshift.rules.pipelines import as_of_latest, match_sources
 from gearshift.rules.sources import check_generator, require_writable, shape_of_day
@@ -559,12 +559,6 @@ class App:
                 "give it what app.topic gave, or one of app.cdc(…).topics",
                 called_at,
             )
-        if topic.envelope is not None and topic.format != "json":
-            raise wrong(
-                f"a delivery reads topic {topic.name}, whose changes are in {topic.format}",
-                "deliveries read changes in JSON; let a pipeline take what you need to a topic, and deliver that",
-                called_at,
-            )
 
         def declare(handler: Handler) -> Handler:
             where = location_of(handler, called_at)
@@ -587,6 +581,7 @@ class App:
                 )
             if not (to is None or isinstance(to, Topic | Destination)):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise wrong(f"delivery {name} writes to {to!r}", "to= takes a topic or a destination", where)
+            check_copy(name, topic, to, parallelism, where)
             if isinstance(to, Topic) and to.name == topic.name:
                 raise wrong(f"delivery {name} writes to the topic it reads", "use another topic", where)
             self._deliveries[name] = Delivery(

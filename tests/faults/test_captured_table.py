@@ -1,77 +1,126 @@
-"""A captured table of 100,000 rows that changes while Kafka Connect is killed and PostgreSQL restarts."""
+"""A captured table of 100,000 rows, and three copies of it, while Kafka Connect is killed and PostgreSQL restarts."""
 
 from __future__ import annotations
 
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 import gearshift as gs
 from gearshift import tables
+from gearshift.destinations.cassandra_driver import ContactPoints, connect
 from gearshift.runner.runner import Runner
-from gearshift.settings import Settings, load
-from tests.captured import Changing, Order, Orders, kill_service
+from gearshift.settings import load
+from tests.captured import COLUMNS, Changing, Order, Orders, kill_service
 from tests.support import eventually
 
 ROWS = 100_000
 PER_SECOND = 200
-SECONDS = 20.0
+SECONDS = 60.0
 
 
-def kept(settings: Settings) -> set[Order]:
-    """What the table in the warehouse holds."""
-    uri = tables.table_uri(settings.warehouse_uri, "orders")
-    found = tables.rows(uri) if tables.exists(uri) else []
-    return {
-        Order(
-            row["id"],
-            row["restaurant"],
-            row["amount"],
-            row["status"],
-            row["note"],
-            row["placed_at"].astimezone(UTC),
+class Copies:
+    """The three copies of a captured table: in the warehouse, in Cassandra and in PostgreSQL itself."""
+
+    def __init__(self, source: Orders, warehouse: str, cassandra: Any) -> None:
+        self._source, self._warehouse, self._cassandra = source, warehouse, cassandra
+
+    def of_the_warehouse(self, where: str = "true") -> list[Order]:
+        found = tables.sql(self._warehouse, f"SELECT {COLUMNS} FROM orders WHERE {where}")
+        return [Order.of(row) for row in found.rows]
+
+    def of_cassandra(self, where: str = "") -> list[Order]:
+        found = self._cassandra.execute(f"SELECT {COLUMNS} FROM copies.orders {where}")
+        return [
+            Order(*row[:5], row[5].replace(tzinfo=UTC), None if row[6] is None else row[6].date())
+            for row in found
+        ]
+
+    def has(self, id_: int) -> bool:
+        return (
+            self._source.has(id_, "copies.orders")
+            and bool(self.of_cassandra(f"WHERE id = {id_}"))
+            and bool(self.of_the_warehouse(f"id = {id_}"))
         )
-        for row in found
-    }
+
+    def assert_equal(self, *, at_least: int) -> None:
+        """Each has the very rows of the source, each once."""
+        truth = sorted(self._source.rows(), key=_id)
+        assert len(truth) >= at_least
+        for copy in (self.of_the_warehouse(), self.of_cassandra(), self._source.rows("copies.orders")):
+            assert sorted(copy, key=_id) == truth
 
 
-def counted(settings: Settings) -> int:
-    uri = tables.table_uri(settings.warehouse_uri, "orders")
-    return tables.read_paths(uri).rows if tables.exists(uri) else 0
+def _id(order: Order) -> int:
+    return order.id
 
 
-def test_the_upserted_table_equals_the_source_through_two_kills_of_connect_and_a_restart_of_postgres(
-    tmp_path: Path,
-) -> None:
-    settings = load({"home": tmp_path / "home"}, folder=tmp_path, environ={})
+def declared() -> gs.App:
     app = gs.App("food")
     orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
     current = app.table("orders", key="id", order_by="_position", deleted="_deleted")
 
-    @app.pipeline(source=orders, to=current, as_of="latest", freshness="10 seconds")
+    @app.pipeline(source=orders, to=current, as_of="latest", freshness="20 seconds")
     def keep_orders(orders: DataFrame) -> DataFrame:
         return orders
 
-    with Runner(app, settings) as runner:
+    @app.delivery(orders, to=gs.destinations.Cassandra(table="copies.orders", key="id"), commit="async")
+    def to_cassandra(record: gs.Record[gs.Change[Order]]) -> gs.Change[Order]:
+        return record.value
+
+    @app.delivery(orders, to=gs.destinations.Postgres(table="copies.orders", key="id"), commit="async")
+    def to_postgres(record: gs.Record[gs.Change[Order]]) -> gs.Change[Order]:
+        return record.value
+
+    return app
+
+
+def test_table_and_copies_equal_the_source_through_kills_of_connect_and_restarts_of_postgres(
+    tmp_path: Path,
+) -> None:
+    settings = load({"home": tmp_path / "home"}, folder=tmp_path, environ={})
+    with Runner(declared(), settings) as runner:
         (capture,) = runner.captures.values()
         eventually(lambda: capture.error, within=60, every=0.2)
         assert "has no table that the connector is to capture" in str(capture.error)
         source = Orders(runner.stack.address("postgres"), rows=ROWS)
-        eventually(lambda: counted(settings) == ROWS, within=120, every=0.5)
+        uri = tables.table_uri(settings.warehouse_uri, "orders")
+        eventually(lambda: tables.exists(uri) and tables.read_paths(uri).rows == ROWS, within=120, every=0.5)
 
-        with Changing(source, per_second=PER_SECOND, seconds=SECONDS) as changing:
-            eventually(lambda: source.changes > PER_SECOND * SECONDS * 0.1, within=60)
+        def changed(share: float) -> bool:
+            return source.changes > PER_SECOND * SECONDS * share and not runner.stack.dead()
+
+        with Changing(source, per_second=PER_SECOND, seconds=SECONDS):
+            eventually(lambda: changed(0.1), within=60)
             kill_service(runner.stack, "connect")
-            eventually(lambda: source.changes > PER_SECOND * SECONDS * 0.4, within=60)
+            eventually(lambda: changed(0.4), within=90)
             runner.stack.stop_service("postgres")
-            eventually(lambda: source.changes > PER_SECOND * SECONDS * 0.7, within=60)
-            eventually(lambda: not runner.stack.dead(), within=60)
+            eventually(lambda: changed(0.6), within=90)
             kill_service(runner.stack, "connect")
-            changing.join()
+            eventually(lambda: changed(0.8), within=90)
+            kill_service(runner.stack, "postgres")
 
-        eventually(lambda: kept(settings) == source.rows(), within=120, every=1)
+        eventually(lambda: not runner.stack.dead(), within=60, every=0.2)
+        points = ContactPoints.read(runner.stack.address("cassandra"))
+        cluster, session = connect(points, name="test of copies")
+        try:
+            copies = Copies(source, settings.warehouse_uri, session)
+            last = source.close()
+            eventually(lambda: copies.has(last), within=120, every=0.5)
+            copies.assert_equal(at_least=int(ROWS * 0.9))
+
+            source.truncate()
+            last = source.close()
+            eventually(lambda: copies.has(last), within=120, every=0.5)
+            copies.assert_equal(at_least=1)
+            assert [order.id for order in source.rows()] == [last]
+        finally:
+            cluster.shutdown()
+
         eventually(lambda: runner.status()["captures"][0]["running"], within=60, every=0.5)
-        assert len(source.rows()) > ROWS * 0.9
-        (pipeline,) = runner.status()["pipelines"]
+        status = runner.status()
+        (pipeline,) = status["pipelines"]
         assert (pipeline["dead_letters"], pipeline["gap"], pipeline["error"]) == (0, 0, None)
+        assert [delivery["dead_letters"] for delivery in status["deliveries"]] == [0, 0]

@@ -1,11 +1,13 @@
-"""Change data capture from a real PostgreSQL through a real Kafka Connect."""
+"""Change data capture from a real PostgreSQL through a real Kafka Connect, to topics, tables and deliveries."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -15,23 +17,29 @@ import psycopg
 import pytest
 import urllib3
 from pydantic import SecretStr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift import stack as local
 from gearshift.definitions import ChangeCapture
 from gearshift.errors import (
-    ConnectError,
     ConnectUnreachableError,
     DatabaseUnreachableError,
     SlotInUseError,
     WrongPasswordError,
 )
+from gearshift.runner.captures import describe, start_captures
+from gearshift.runner.checking import check_app
+from gearshift.runner.runner import Runner
 from gearshift.schemas.debezium import Change, ChangeDecoder, Op
 from gearshift.settings import Settings, load
-from gearshift.sources.cdc import Capture, Database, connector_config
+from gearshift.sources.cdc import Capture, Database
 from gearshift.sources.connect import Connect
 from gearshift.stack import postgres
-from gearshift.topics import read
+from gearshift.topics import Producer, read
+from tests import changes_in_avro, meals
+from tests.flow import values
 from tests.support import closed_port, eventually
 
 
@@ -46,7 +54,14 @@ class Order:
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return load({"home": tmp_path_factory.mktemp("cdc"), "services": "postgres,connect"}, environ={})
+    return load(
+        {
+            "home": tmp_path_factory.mktemp("cdc"),
+            "services": "postgres,connect",
+            "checkpoint_interval": "5 seconds",
+        },
+        environ={},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -143,21 +158,35 @@ def test_snapshot_then_every_kind_of_change_and_nothing_lost_when_connect_is_kil
         running.close()
 
 
-def test_a_table_that_joins_later_is_refused_since_its_rows_would_not_come(
+def test_a_table_that_joins_later_comes_with_the_rows_it_has(
     stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
 ) -> None:
-    database.execute("CREATE TABLE IF NOT EXISTS riders (LIKE orders INCLUDING ALL)")
-    first = Capture(declared("joined-db", orders=Order), settings, stack.connection)
-    first.open()
-    more = Capture(declared("joined-db", orders=Order, riders=Order), settings, stack.connection)
-    try:
-        with pytest.raises(ConnectError, match=r"created without public\.riders, .*an app\.cdc of their own"):
-            more.open()
-    finally:
-        first.delete()
-        first.close()
-        more.close()
-        database.execute("DROP TABLE riders")
+    database.execute("CREATE TABLE riders (LIKE orders INCLUDING ALL)")
+    database.execute("INSERT INTO riders VALUES (1, 'Ann', 1, '2026-03-01', NULL)")
+    with ExitStack() as opened:
+
+        def started(*tables: str) -> dict[str, Capture]:
+            app = gs.App("food")
+            app.cdc("joined-db", tables=dict.fromkeys(tables, Order))
+            return start_captures(
+                app.graph, stack.connection, settings, said=lambda _: None, at_exit=opened.callback
+            )
+
+        def riders() -> int:
+            return len(list(read(stack.connection, "joined-db.public.riders")))
+
+        started("public.orders")
+        captures = started("public.orders", "public.riders")
+        assert list(captures) == ["joined-db", "joined-db.part2"]
+        eventually(lambda: riders() == 1, within=60, every=0.3)
+        captures = started("public.riders", "public.orders")
+        assert list(captures) == ["joined-db", "joined-db.part2"]
+        database.execute("INSERT INTO riders VALUES (2, 'Bo', 1, '2026-03-01', NULL)")
+        eventually(lambda: riders() == 2, within=60, every=0.3)
+        assert [capture.error for capture in captures.values()] == [None, None]
+        for capture in captures.values():
+            capture.delete()
+    database.execute("DROP TABLE riders")
 
 
 def test_the_password_is_in_no_configuration_answer_or_log(
@@ -197,29 +226,29 @@ def test_a_missing_table_is_told_and_mended_without_a_restart(
         Connect(stack.address("connect")).delete(missing.capture.connector)
 
 
-def test_a_slot_in_use_is_told_by_name(
+def test_a_slot_in_use_is_told_by_name_and_shows_no_password(
     stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
 ) -> None:
-    first = Capture(declared("first-db", orders=Order), settings, stack.connection)
+    first, second = (
+        Capture(declared(name, orders=Order), settings, stack.connection) for name in ("first-db", "first_db")
+    )
     first.open()
-    connect = Connect(stack.address("connect"))
-    name = first.capture.connector
     try:
         eventually(lambda: (found := first.status()) is not None and found.running, within=30, every=0.3)
-        second = connector_config(
-            declared("second-db", orders=Order),
-            Database.read(stack.address("postgres")),
-            (connect.config(name) or {})["database.password"],
-        )
-        connect.put("second", second | {"slot.name": first.capture.slot})
+        second.open()  # its slot has the same name
+        eventually(lambda: second.restarts and second.error, within=60, every=0.3)
+        shown = describe(second)
+        assert "another connector reads the replication slot gearshift_food_first_db" in shown["error"]
         failure = eventually(
-            lambda: (status := connect.status("second")) and status.failure, within=30, every=0.3
+            lambda: (status := second.status()) is not None and status.failure, within=60, every=0.3
         )
-        assert isinstance(failure, SlotInUseError), failure
+        assert isinstance(failure, SlotInUseError)
+        passwords = postgres.passwords(settings.home / "stack" / "postgres").read_text()
+        assert passwords.strip().rpartition(":")[2] not in json.dumps(shown)
     finally:
-        first.close()
-        connect.delete("second")
-        connect.delete(name)
+        for capture in (second, first):
+            capture.delete()
+            capture.close()
 
 
 @pytest.mark.parametrize("mistake", ["password", "port"])
@@ -249,3 +278,106 @@ def test_no_connect_is_one_sentence_with_what_to_do() -> None:
         ConnectUnreachableError, match=r"no Kafka Connect answers at http://127.*gearshift up --with connect"
     ):
         Connect(f"http://ann:secret@127.0.0.1:{closed_port()}").status("orders")
+
+
+def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_avro_is_too(
+    stack: local.Stack, settings: Settings, database: psycopg.Connection[Any]
+) -> None:
+    database.execute(
+        "CREATE TABLE meals (id int PRIMARY KEY, customer varchar(20) NOT NULL, amount numeric(10,2) NOT NULL,"
+        " status text NOT NULL, note text)"
+    )
+    database.execute(
+        "INSERT INTO meals SELECT n, 'c' || n % 10, n * 1.25, 'placed', NULL FROM generate_series(1, 500) n"
+    )
+    kitchen = meals.declared()
+
+    def as_served() -> bool:
+        return meals.kept(settings) == meals.served(database)
+
+    with Runner(kitchen.app, settings) as runner:
+        in_avro = changes_in_avro.Sender(changes_in_avro.postgresql(), stack.connection, kitchen.shop.name)
+        in_avro.send(slice(6))
+        eventually(as_served, within=120, every=0.5)
+        three = (3, "Cy", Decimal("12.50"), 5)
+        eventually(
+            lambda: meals.bought(settings) == [(1, "Ann", Decimal("-99.99"), 5), three], within=120, every=0.5
+        )
+
+        database.execute("UPDATE meals SET status = 'cooked', amount = amount + 0.01 WHERE id <= 50")
+        database.execute("DELETE FROM meals WHERE id BETWEEN 40 AND 60")
+        database.execute("UPDATE meals SET id = id + 1000 WHERE id = 1")
+        database.execute("INSERT INTO meals VALUES (45, 'back', -0.01, 'placed', 'again')")
+        in_avro.send(slice(6, 9))  # the table has another schema now
+        eventually(as_served, within=120, every=0.5)
+        eventually(lambda: meals.bought(settings) == [three], within=120, every=0.5)
+        found = eventually(
+            lambda: len(seen := values(stack.connection, kitchen.moves)) >= 50 + 21 + 1 and seen,
+            within=120,
+            every=0.5,
+        )
+        assert {meals.Move(2, "u", "placed", "cooked"), meals.Move(60, "d", "placed", None)} < set(found)
+
+        database.execute("TRUNCATE meals")
+        database.execute(
+            "INSERT INTO meals SELECT n, 'new', 1, 'placed', NULL FROM generate_series(30, 70) n"
+        )
+        in_avro.send(slice(9, 10))
+        eventually(as_served, within=120, every=0.5)
+        eventually(lambda: meals.bought(settings) == [], within=120, every=0.5)
+        eventually(lambda: len(kitchen.delivered) >= 8, within=120)
+        assert [change.op.value for change in kitchen.delivered] == ["r", "r", "c", "u", "d", "u", "d", "t"]
+        assert kitchen.delivered[5].after == meals.Shopping(1, "Ann", Decimal("-99.99"), tip=7)
+
+        with Producer(stack.connection) as producer:
+            for bad in (b"garbage", b'{"op":"c","after":{"id":"seven"}}', b'{"op":"x"}'):
+                producer.send_bytes(kitchen.meals.name, bad)
+        letters = eventually(
+            lambda: len(found := list(read(stack.connection, kitchen.meals.dead_letters))) >= 6 and found,
+            within=120,
+            every=0.5,
+        )
+        reasons = {
+            (letter.header("__connect.errors.exception.message") or b"").decode() for letter in letters
+        }
+        assert any("after.id is no bigint" in reason for reason in reasons), reasons
+
+        database.execute("ALTER TABLE meals ADD COLUMN tip numeric NOT NULL DEFAULT 0")
+        database.execute("ALTER TABLE meals ALTER id TYPE bigint, ALTER customer TYPE text")
+        database.execute("INSERT INTO meals VALUES (5000000000, %s, 2, 'placed', NULL, 3)", ["long " * 20])
+        database.execute("ALTER TABLE meals DROP COLUMN note")
+        database.execute("INSERT INTO meals VALUES (72, 'x', 2, 'placed', 4)")
+        database.execute("ALTER TABLE meals ADD COLUMN note text")
+        eventually(as_served, within=120, every=0.5)
+
+        (status,) = runner.status()["captures"]
+        assert status["running"], status
+        assert [task["state"] for task in status["tasks"]] == ["running"]
+
+        database.execute("ALTER TABLE meals RENAME COLUMN status TO state")
+        database.execute(
+            "INSERT INTO meals (id, customer, amount, state, tip) VALUES (73, 'x', 2, 'placed', 4)"
+        )
+        told = eventually(lambda: runner.status()["pipelines"][0]["error"], within=120, every=0.5)
+        assert "the source table has no column status any more" in told
+        runner.captures["meals-db"].delete()
+
+
+def test_what_would_be_out_of_date_is_refused_by_check(settings: Settings) -> None:
+    app = gs.App("checked")
+    captured = app.cdc("meals-db", tables={"public.meals": meals.Meal}).topics["public.meals"]
+
+    def table(name: str) -> gs.Table:
+        return app.table(name, key="id", order_by="_position", deleted="_deleted")
+
+    @app.pipeline(source=captured, to=table("placed"), as_of="latest", freshness="10 seconds")
+    def placed(captured: DataFrame) -> DataFrame:
+        return captured.where(F.col("status") == "placed")
+
+    @app.pipeline(source=captured, to=table("latest"), as_of="latest", freshness="10 seconds")
+    def latest(captured: DataFrame) -> DataFrame:
+        return captured.groupBy("id").agg(F.max("_position").alias("_position"))
+
+    hints = [report["error"]["hint"] for report in check_app(app, settings)]
+    assert "say it as a deletion" in hints[0]
+    assert "aggregate over that table" in hints[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +20,7 @@ from gearshift.pipelines.changes import WHY
 from gearshift.pipelines.session import open_session
 from gearshift.settings import load
 from gearshift.stack.artifacts import jars
+from tests import changes_in_avro
 
 RECORDED = Path(__file__).parents[1] / "data" / "debezium"
 NONE = reading.Versions(writers={})
@@ -69,50 +70,104 @@ def recorded(name: str) -> list[tuple[bytes | None, bytes | None]]:
     return [tuple(text and text.encode() for text in (one["key"], one["value"])) for one in found]
 
 
-def read_in(
-    raw: DataFrame, topic: Topic, versions: reading.Versions = NONE
-) -> tuple[list[Row], dict[int, str]]:
-    """The rows that a transform gets, and why the other records are dead letters, by offset."""
+def rows_of(raw: DataFrame, topic: Topic, versions: reading.Versions = NONE) -> list[Row]:
+    """The rows that a transform gets."""
+    return reading.rows(raw, topic, versions, name="x", aged=False).collect()
+
+
+def dead_of(raw: DataFrame, topic: Topic, versions: reading.Versions = NONE) -> dict[int, str]:
+    """Why the other records are dead letters, by offset."""
     bad = reading.decode(raw, topic, versions).where(reading.CORRUPT).select("offset", WHY).collect()
-    return reading.rows(raw, topic, versions, name="x", aged=False).collect(), {
-        row.offset: row[WHY] for row in bad
-    }
+    return {row.offset: row[WHY] for row in bad}
+
+
+def assert_ann(ann: Row) -> None:
+    """The row of the recordings, whichever way it came."""
+    assert (ann.id, ann.customer, ann.amount, ann.ratio) == (1, "Ann", Decimal("12.50"), 0.1)
+    assert ann.placed_at.astimezone(UTC) == datetime(2026, 3, 1, 10, 0, 0, 123456, tzinfo=UTC)
+    assert ann.updated_at.astimezone(UTC) == datetime(2026, 3, 1, 8, 0, 0, 500000, tzinfo=UTC)
+    assert (ann.day, ann.tags, ann.free, ann.tip) == (
+        date(2026, 3, 1),
+        ["a", "b"],
+        Decimal("1.2345"),
+        5,
+    )
 
 
 def test_recorded_postgresql_changes_are_the_rows_that_were_there(spark: SparkSession) -> None:
     topic = Topic(name="x", value=Order, format="json", envelope="debezium", defined_at=AT)
-    rows, dead = read_in(frame(spark, recorded("postgresql-plain.json")), topic)
-    assert [row.op for row in rows] == ["r", "r", "c", "u", "d", "u", "d", "t"]
-    ann = rows[0].after
-    assert (ann.id, ann.customer, ann.amount) == (1, "Ann", Decimal("12.50"))
-    placed_at = datetime(2026, 3, 1, 10, 0, 0, 123456, tzinfo=UTC)
-    assert (ann.placed_at.astimezone(UTC), ann.day) == (placed_at, date(2026, 3, 1))
-    assert (bytes(ann.raw), ann.tags, ann.free, ann.tip) == (b"\x00\xff", ["a", "b"], Decimal("1.2345"), 5)
+    plain, wrapped = recorded("postgresql-plain.json"), recorded("postgresql-schema.json")
+    found = rows_of(frame(spark, plain + wrapped), topic)
+    # None is a dead letter: all but the three tombstones are here.
+    assert [row.op for row in found] == ["r", "r", "c", "u", "d", "u", "d", "t", "r", "u", "d"]
+    rows, with_schema = found[:8], found[8:]
+    assert_ann(rows[0].after)
+    assert bytes(rows[0].after.raw) == b"\x00\xff"
     gone = rows[4].before
-    assert (gone.id, gone.customer, gone.amount) == (
-        2,
-        None,
-        None,
-    )  # all that PostgreSQL said of it is the key
+    # All that PostgreSQL said of it is the key.
+    assert (gone.id, gone.customer, gone.amount) == (2, None, None)
     assert [row.position for row in rows] == sorted(row.position for row in rows)
-    assert dead == {}
-
-    wrapped, dead = read_in(frame(spark, recorded("postgresql-schema.json")), topic)
-    assert (dead, [row.op for row in wrapped]) == ({}, ["r", "u", "d"])
-    assert wrapped[0].after[:8] == ann[:8]
-    assert [row.after.free for row in wrapped[:2]] == [Decimal("1.2345"), Decimal("-12")]
+    assert_ann(with_schema[0].after)
+    assert [row.after.free for row in with_schema[:2]] == [Decimal("1.2345"), Decimal("-12")]
 
 
-def test_rows_as_they_are_now_have_columns_a_deletion_and_a_place(spark: SparkSession) -> None:
-    topic = Topic(name="x", value=Order, format="json", envelope="debezium", as_of="latest", defined_at=AT)
-    rows, _ = read_in(frame(spark, recorded("postgresql-plain.json")), topic)
-    assert [(row.id, row["_deleted"]) for row in rows][:5] == [
+def test_recorded_postgresql_changes_in_avro_are_the_same_rows_and_as_they_are_now(
+    spark: SparkSession,
+) -> None:
+    recording = changes_in_avro.postgresql()
+    versions = reading.Versions(writers=recording.values, keys=recording.keys)
+    topic = Topic(name="x", value=Order, format="avro", envelope="debezium", defined_at=AT)
+    raw = frame(spark, recording.records)
+    rows = rows_of(raw, topic, versions)
+    assert [row.op for row in rows] == ["r", "r", "c", "u", "d", "u", "d", "t"]
+    assert_ann(rows[0].after)
+    assert bytes(rows[0].after.raw) == b"\x00\xff"
+    assert [row.after.free for row in rows[:3]] == [Decimal("1.2345"), None, Decimal(-12)]
+    assert (rows[4].before.id, rows[4].before.customer) == (2, None)
+    assert (rows[5].after.amount, rows[5].after.note, rows[5].after.tip) == (Decimal("-99.99"), "n", 7)
+    assert [row.position for row in rows] == sorted(row.position for row in rows)
+
+    latest = rows_of(raw, replace(topic, as_of="latest"), versions)
+    assert [(row.id, row["_deleted"]) for row in latest] == [
         (1, False),
         (2, False),
         (3, False),
         (1, False),
         (2, True),
+        (1, False),
+        (1, True),
+        (None, True),
     ]
+
+
+def test_mysql_changes_in_avro_are_the_rows_that_were_there_and_the_rest_says_what_it_is(
+    spark: SparkSession,
+) -> None:
+    made = changes_in_avro.mysql()
+    versions = reading.Versions(writers=made.values, keys=made.keys)
+    topic = Topic(name="x", value=changes_in_avro.Item, format="avro", envelope="debezium", defined_at=AT)
+    raw = frame(spark, made.records)
+    created, updated, deleted = rows_of(raw, topic, versions)
+    item = changes_in_avro.Item(**_in_utc(created.after.asDict()))
+    assert (item, created.before) == (changes_in_avro.ITEM, None)
+    assert updated.before == created.after == deleted.before
+    assert (updated.after.name, updated.after.seen, updated.after.total) == ("green tea", None, None)
+    assert [row.position for row in (created, updated)] == [(3 << 36) + 154, (4 << 36) + 4]
+    assert dead_of(raw, topic, versions) == {
+        4: "it is no envelope of Debezium's: there is no op",
+        5: "it cannot be read as an envelope of Debezium's",
+        6: "it cannot be read as an envelope of Debezium's",
+    }
+
+
+def _in_utc(row: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        is_bytes = isinstance(value, bytearray)
+        values[name] = (
+            bytes(value) if is_bytes else value.astimezone(UTC) if isinstance(value, datetime) else value
+        )
+    return values
 
 
 @dataclass(frozen=True)
@@ -129,21 +184,13 @@ def envelope(**changes: Any) -> dict[str, Any]:
     return {"before": None, "after": row, "op": "c", "source": source, **changes}
 
 
-def test_other_databases_have_their_own_places_and_whole_rows_before(spark: SparkSession) -> None:
-    topic = Topic(name="x", value=Item, format="json", envelope="debezium", defined_at=AT)
-    created, deleted = envelope(), envelope(before=envelope()["after"], after=None, op="d")
-    deleted["source"] = {**deleted["source"], "file": "binlog.000004", "pos": 4}
-    raw = frame(spark, [(b'{"id":7}', json.dumps(one).encode()) for one in (created, deleted)])
-    (first, second), dead = read_in(raw, topic)
-    assert dead == {}
-    assert second.before == first.after
-    assert second.position > first.position == (3 << 36) + 154
-    assert first.source_time.astimezone(UTC) == datetime(2026, 2, 25, 6, 13, 20, tzinfo=UTC)
-
-
-def test_what_is_no_change_is_a_dead_letter_that_says_why(spark: SparkSession) -> None:
+def test_what_is_no_change_is_a_dead_letter_that_says_why_and_other_databases_have_their_own_places(
+    spark: SparkSession,
+) -> None:
     topic = Topic(name="x", value=Item, format="json", envelope="debezium", defined_at=AT)
     row = envelope()["after"]
+    created, deleted = envelope(), envelope(before=row, after=None, op="d")
+    deleted["source"] = {**deleted["source"], "file": "binlog.000004", "pos": 4}
     records = [
         b"\xff\xfe",
         b"",
@@ -156,10 +203,15 @@ def test_what_is_no_change_is_a_dead_letter_that_says_why(spark: SparkSession) -
         json.dumps(envelope(after={**row, "name": None})).encode(),
         json.dumps(envelope(after=None, op="d")).encode(),
         None,
-        json.dumps(envelope()).encode(),
+        json.dumps(created).encode(),
+        json.dumps(deleted).encode(),
     ]
-    rows, dead = read_in(frame(spark, [(None, record) for record in records]), topic)
-    assert [row.after.id for row in rows] == [7]
+    raw = frame(spark, [(None, record) for record in records])
+    first, second = rows_of(raw, topic)
+    assert (first.after.id, second.before) == (7, first.after)
+    assert second.position > first.position == (3 << 36) + 154
+    assert first.source_time.astimezone(UTC) == datetime(2026, 2, 25, 6, 13, 20, tzinfo=UTC)
+    dead = dead_of(raw, topic)
     assert sorted(dead) == list(range(10))
     assert [dead[place] for place in range(3, 10)] == [
         "it is no envelope of Debezium's: there is no op",

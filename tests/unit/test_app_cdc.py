@@ -114,13 +114,32 @@ def test_rows_as_they_are_now_are_refused_where_they_cannot_be(
         declare(rows)
 
 
-def test_only_a_connector_writes_an_envelope_and_deliveries_read_it_in_json() -> None:
+def test_only_a_connector_writes_an_envelope() -> None:
     app = gs.App("food")
     orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
     plain = app.topic("plain", value=Order)
     with pytest.raises(DefinitionError, match="which a connector fills"):
         app.pipeline(source=plain, to=orders, freshness="1 second")(rows)
-    with pytest.raises(DefinitionError, match="whose changes are in avro"):
-        app.delivery(app.topic("avro", value=Order, envelope="debezium"))
-    own = app.topic("mine.public.orders", value=Order, format="json", envelope="debezium")
-    assert (own.envelope, own.is_registered) == ("debezium", False)
+    for format_, registered in (("json", False), ("avro", True)):
+        own = app.topic(f"mine.{format_}.orders", value=Order, format=format_, envelope="debezium")
+        assert (own.envelope, own.is_registered) == ("debezium", registered)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "parallelism", "told"), [(3, 1, "with 3 partitions"), (1, 2, "parallelism=2")]
+)
+def test_a_copy_that_a_truncate_could_find_out_of_order_is_refused(
+    partitions: int, parallelism: int, told: str
+) -> None:
+    app = gs.App("food")
+    (orders,) = app.cdc("orders-db", tables={"public.orders": Order}, partitions=partitions).topics.values()
+
+    def copy(record: gs.Record[gs.Change[Order]]) -> gs.Change[Order]:
+        return record.value
+
+    store = gs.destinations.Cassandra(table="food.orders", key="id")
+    with pytest.raises(
+        DefinitionError, match=f"{told}: a truncate has no key.*keep the copy in an app.table"
+    ):
+        app.delivery(orders, to=store, parallelism=parallelism)(copy)
+    app.delivery(orders, parallelism=parallelism)(copy)  # whoever keeps no copy may

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gearshift.errors import DecodeError
 from gearshift.schemas import Decoder
 from gearshift.schemas.debezium import ChangeDecoder
+from gearshift.schemas.debezium_avro import AvroReader
 
 if TYPE_CHECKING:
     from gearshift.definitions import Topic
@@ -34,7 +35,11 @@ def decoding(topic: Topic, registry: Registry) -> Decoding:
             return decoder(message.value())
 
         return Decoding(value_of, decoder.readers)
-    changes: ChangeDecoder[Any] = ChangeDecoder(topic.value, replica_identity_full=topic.before)
+    changes: ChangeDecoder[Any] = ChangeDecoder(
+        topic.value,
+        replica_identity_full=topic.before,
+        read=AvroReader(registry) if topic.format == "avro" else None,
+    )
 
     def change_of(message: Message) -> Any:
         try:

@@ -116,13 +116,21 @@ class Cassandra:
 
     def _send(self, written: Sequence[Entry]) -> None:
         """Write entries side by side, and wait for all of them; one that empties the table comes alone."""
-        bound: list[Any] = []
+        empties = written[0].empties
+        try:
+            bound = self._emptying(written[0]) if empties else [self._bind(entry) for entry in written]
+        except failures.DRIVER_ERRORS as error:
+            raise failures.of_a_statement(error, self.table, self._place) from error
+        # A table of any size may be emptied, and a connection takes only so many statements at once.
+        for place in range(0, len(bound), self.batch):
+            self._send_together(bound[place : place + self.batch])
+
+    def _send_together(self, bound: Sequence[Any]) -> None:
         sent: list[Any] = []
         errors: list[Exception] = []
         try:
-            empties = written[0].empties
-            bound = self._emptying(written[0]) if empties else [self._bind(entry) for entry in written]
-            sent = [self._session.execute_async(statement) for statement in bound]
+            for statement in bound:
+                sent.append(self._session.execute_async(statement))
         except failures.DRIVER_ERRORS as error:
             errors.append(error)
         for future in sent:

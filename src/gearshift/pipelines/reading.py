@@ -156,19 +156,30 @@ def offsets_of(progress_source: Mapping[str, Any], which: str) -> Offsets | None
 
 def _decode_changes(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
     if topic.format == "avro":
-        payload, chosen, chosen_key = F.expr("substring(value, 6)"), None, None
-        for id_, writer in versions.writers.items():
-            chosen = _when(chosen, _starts_with([id_]), change_avro.envelope(topic, payload, writer))
-        for id_, writer in versions.keys.items():
-            starts = F.startswith(F.col("key"), F.lit(head(id_)))
-            key = change_avro.key(topic, F.expr("substring(key, 6)"), writer)
-            chosen_key = _when(chosen_key, starts, key)
-        found = _otherwise(chosen, changes.envelope_type(topic), versions)
-        none = F.lit(None).cast(changes.key_type(topic))
-        key = chosen_key.otherwise(none) if chosen_key is not None else none
-    else:
-        found, key = changes.parsed(topic), changes.parsed_key(topic)
-    decoded = changes.decode(raw, topic, found, key)
+        return _decode_avro_changes(raw, topic, versions)
+    decoded = changes.decode(raw, topic, changes.parsed(topic), changes.parsed_key(topic))
+    return decoded.withColumn(CORRUPT, F.col(WHY).isNotNull())
+
+
+def _decode_avro_changes(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
+    chosen: dict[str, Column | None] = {"value": None, "key": None}
+    data: dict[str, Column] = {}
+    for column, schemas, made in (
+        ("value", versions.writers, change_avro.envelope),
+        ("key", versions.keys, change_avro.key),
+    ):
+        for id_, writer in schemas.items():
+            starts, name = _starts_with([id_], column), f"_{column}_{id_}"
+            data[name] = F.when(starts, change_avro.datum(F.expr(f"substring({column}, 6)"), writer))
+            chosen[column] = _when(chosen[column], starts, made(topic, F.col(name), writer))
+    found = _otherwise(chosen["value"], changes.envelope_type(topic), versions)
+    key, none = chosen["key"], F.lit(None).cast(changes.key_type(topic))
+    decoded = changes.decode(
+        raw.withColumns(data) if data else raw,
+        topic,
+        found,
+        key.otherwise(none) if key is not None else none,
+    )
     return decoded.withColumn(CORRUPT, F.col(WHY).isNotNull())
 
 
@@ -216,8 +227,8 @@ def _from_json(topic: Topic, versions: Versions) -> Column:
     return _otherwise(chosen, schema, versions)
 
 
-def _starts_with(ids: Iterable[int]) -> Column:
-    heads = (F.startswith(F.col("value"), F.lit(head(id_))) for id_ in ids)
+def _starts_with(ids: Iterable[int], column: str = "value") -> Column:
+    heads = (F.startswith(F.col(column), F.lit(head(id_))) for id_ in ids)
     return reduce(lambda one, other: one | other, heads)
 
 

@@ -67,6 +67,23 @@ def check_once(name: str, topic: Topic, once_by: tuple[str, ...], where: Locatio
         )
 
 
+def check_copy(name: str, topic: Topic, to: object, parallelism: int, where: Location) -> None:
+    """Refuse a copy of a captured table that a truncate could find out of order.
+
+    Debezium sends truncates without a key: only in a single partition, taken one by one, they come between the same
+    changes as in the database.
+    """
+    if topic.envelope is None or not getattr(to, "key", ()) or (topic.partitions == 1 and parallelism == 1):
+        return
+    split = f"{topic.partitions} partitions" if topic.partitions > 1 else f"parallelism={parallelism}"
+    raise wrong(
+        f"delivery {name} copies changes of topic {topic.name} by key, with {split}: "
+        "a truncate has no key, and would come before or after changes that it should not",
+        "leave partitions and parallelism at 1, or keep the copy in an app.table, which goes by the place in the log",
+        where,
+    )
+
+
 def check_numbers(
     name: str,
     topic: Topic,

@@ -1,4 +1,4 @@
-"""The change captures of a running app: one connector each, put to Connect, watched, and shown."""
+"""The change captures of a running app: their connectors put to Connect, watched, and shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from gearshift.connection import Connection
 from gearshift.definitions import Graph, Topic
 from gearshift.settings import Settings
-from gearshift.sources.cdc import Capture
+from gearshift.sources.cdc import Capture, parts
 
 NEEDS = ("postgres", "connect")
 """The services of the local stack that a change capture uses, unless the settings name others."""
@@ -30,11 +30,12 @@ def start_captures(
 ) -> dict[str, Capture]:
     """Start every change capture of an app; its topics are there already."""
     captures: dict[str, Capture] = {}
-    for capture in graph.captures.values():
-        said(f"starting change capture {capture.name}")
-        running = captures[capture.name] = Capture(capture, settings, connection)
-        at_exit(running.close)
-        running.open()
+    for declared in graph.captures.values():
+        for capture in parts(declared, settings):
+            said(f"starting change capture {capture.name}")
+            running = captures[capture.name] = Capture(capture, settings, connection)
+            at_exit(running.close)
+            running.open()
     return captures
 
 

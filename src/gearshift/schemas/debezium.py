@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar, cast
 
@@ -39,15 +39,22 @@ class ChangeDecoder(Generic[T]):
     """
 
     def __init__(
-        self, row: type[T], *, replica_identity_full: bool = False, timestamps: values.Unit | None = None
+        self,
+        row: type[T],
+        *,
+        replica_identity_full: bool = False,
+        timestamps: values.Unit | None = None,
+        read: Callable[[bytes], Any] | None = None,
     ) -> None:
         """Say `replica_identity_full` where the table is so in PostgreSQL, or there is no `before`.
 
-        `timestamps` is the unit of numbers that stand for instants where Connect's schema does not tell.
+        `timestamps` is the unit of numbers that stand for instants where Connect's schema does not tell. `read` makes
+        bytes a key or an envelope with its logical types applied, or raises Misfit; without, they are JSON.
         """
         shape = describe(row)
         self._row = row
         self._full = replica_identity_full
+        self._read_bytes = read or _unwrapped
         decoding = values.decoding(timestamps)
         self._to_row = decoder(shape, decoding)
         self._fields = {field.name: decoder(field.shape, decoding) for field in shape.fields}
@@ -57,9 +64,17 @@ class ChangeDecoder(Generic[T]):
         if value is None:
             return None
         try:
-            return self._change(_unwrapped(key) if key else None, _unwrapped(value))
+            return self._change(self._datum(key, "key") if key else None, self._datum(value))
         except Misfit as misfit:
             raise DecodeError(f"no change of {self._row.__name__}: {misfit}", hint=_hint(misfit)) from None
+
+    def _datum(self, data: bytes, *inside: str) -> Any:
+        try:
+            if len(data) > LARGEST:
+                raise Misfit(f"is {len(data)} bytes long, and {LARGEST} are read at most")
+            return self._read_bytes(data)
+        except Misfit as misfit:
+            raise misfit.inside(inside[0]) if inside else misfit from None
 
     def _change(self, key: Any, envelope: Any) -> Change[T]:
         if not isinstance(envelope, dict) or "op" not in envelope:
@@ -109,8 +124,6 @@ class ChangeDecoder(Generic[T]):
 
 def _unwrapped(data: bytes) -> Any:
     """The JSON, out of Connect's `{"schema": …, "payload": …}` if it is in one, its logical types applied."""
-    if len(data) > LARGEST:
-        raise Misfit(f"is {len(data)} bytes long, and {LARGEST} are read at most")
     try:
         # Numbers keep every digit until the field's own type is known.
         found: Any = _JSON.decode(data.decode("utf-8"))

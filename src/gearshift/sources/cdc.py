@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -82,9 +82,7 @@ class Capture:
         with Admin(self._connection) as admin:
             admin.ensure(self.capture.topics.values())
         password = self.capture.password or self._hidden(database)
-        config = connector_config(self.capture, database, password)
-        self._refuse_new_tables(config)
-        self._connect.put(self.capture.connector, config)
+        self._connect.put(self.capture.connector, connector_config(self.capture, database, password))
         self._thread.start()
 
     def close(self) -> None:
@@ -106,22 +104,6 @@ class Capture:
     def status(self) -> ConnectorStatus | None:
         """How the connector is now."""
         return self._connect.status(self.capture.connector)
-
-    def _refuse_new_tables(self, config: Mapping[str, str]) -> None:
-        """Debezium takes its snapshot once: the rows that a table has when it joins later would never come."""
-        known = self._connect.config(self.capture.connector)
-        if known is None:
-            return
-        before, now = (set(each.get(_TABLES, "").split(",")) for each in (known, config))
-        new = sorted(table.replace("\\", "") for table in now - before)
-        if new:
-            where = self.capture.defined_at
-            raise ConnectError(
-                f"change capture {self.capture.name} was created without {', '.join(new)}, whose rows it would not send",
-                hint="declare new tables in an app.cdc of their own",
-                file=where.file,
-                line=where.line,
-            )
 
     def _hidden(self, database: Database) -> str:
         """Put the password where the local Connect finds it; the place, as a connector's configuration says it."""
@@ -179,6 +161,32 @@ class Capture:
         self.error = said
 
 
+def parts(capture: ChangeCapture, settings: Settings) -> list[ChangeCapture]:
+    """A capture as its connectors share it: tables that joined later have one of their own.
+
+    Debezium sends the rows that a table has when its connector is created, and to one that exists no table can be
+    added with its rows.
+    """
+    connect = Connect(find_service("connect", settings).get_secret_value())
+    found: list[ChangeCapture] = []
+    left = dict(capture.topics)
+    try:
+        for part in itertools.count(1):
+            suffix = "" if part == 1 else f".part{part}"
+            known = connect.config(capture.connector + suffix)
+            has = None if known is None else known.get(_TABLES, "").split(",")
+            topics = {table: topic for table, topic in left.items() if has is None or re.escape(table) in has}
+            if topics:
+                names = {"name": capture.name + suffix, "connector": capture.connector + suffix}
+                found.append(replace(capture, topics=topics, **names))
+            left = {table: topic for table, topic in left.items() if table not in topics}
+            if not left:
+                break
+    finally:
+        connect.close()
+    return found
+
+
 def connector_config(capture: ChangeCapture, database: Database, password: str) -> dict[str, str]:
     """Debezium's configuration for this capture; `password` is a reference and never the password itself."""
     converter = "org.apache.kafka.connect.json.JsonConverter"
@@ -190,7 +198,9 @@ def connector_config(capture: ChangeCapture, database: Database, password: str) 
         "database.dbname": database.name,
         "database.user": database.user,
         "database.password": password,
-        "topic.prefix": capture.name,
+        "topic.prefix": _prefix(capture),
+        # Two connectors of one prefix in one Connect would take each other's metrics for their own.
+        "custom.metric.tags": f"capture={capture.connector}",
         # Debezium reads names as patterns.
         _TABLES: ",".join(re.escape(table) for table in capture.topics),
         "slot.name": capture.slot,
@@ -219,6 +229,12 @@ def connector_config(capture: ChangeCapture, database: Database, password: str) 
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
     }
+
+
+def _prefix(capture: ChangeCapture) -> str:
+    """What comes before the table in the names of its topics."""
+    table, topic = next(iter(capture.topics.items()))
+    return topic.name.removesuffix(f".{table}")
 
 
 def _identity(capture: ChangeCapture) -> dict[str, str]:
