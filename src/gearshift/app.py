@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -221,6 +222,7 @@ class App:
         by: str | Mapping[str, str] | None = None,
         grace: str | None = None,
         late: str | None = None,
+        since: str | date | None = None,
         as_of: AsOf | None = None,
     ) -> Callable[[Transform], Transform]:
         """Declare a pipeline: a function from DataFrames, named as its parameters, to a DataFrame.
@@ -228,7 +230,8 @@ class App:
         With `by`, a column of event time, each batch run answers for one interval of the calendar: it gets the
         rows of that interval, and its result replaces what an earlier run of the interval wrote. It may take
         the `interval` as a parameter of that name. It runs `grace` after the interval's end, and again when rows
-        come later, for as long after the end as `late` says.
+        come later, for as long after the end as `late` says. The calendar begins at the oldest row, or with the first
+        interval that begins at `since` or later (a date or a time, of the app's zone if it names none).
 
         Of a captured table it sees the changes (`before`, `after`, `op`, `source_time`, `position`), or with
         `as_of="latest"` the rows as they are now, with `_deleted` and `_position`, for a table with a key.
@@ -295,7 +298,9 @@ class App:
                 cron=schedule,
                 defined_at=where,
             )
-            declared = declare_intervals(pipeline, by, grace, late, is_parameter=is_parameter)
+            declared = declare_intervals(
+                pipeline, by, grace, late, since, zone=ZoneInfo(self.timezone), is_parameter=is_parameter
+            )
             check_writers(declared, self._pipelines.values())
             self._pipelines[name] = declared
             return transform

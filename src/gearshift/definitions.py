@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from gearshift.calendars import Calendar
+from gearshift.calendars import Calendar, Interval
 from gearshift.cron import Cron
 from gearshift.freshness import Freshness, Gear
 from gearshift.record import Destination
@@ -117,8 +117,14 @@ class Intervals:
     """How long after its end an interval is run."""
     late: timedelta | None = None
     """How long after its end rows that come still run it again; for ever if None."""
+    since: datetime | None = None
+    """Where the calendar begins: what begins earlier is run by hand only; None for the oldest row."""
     is_parameter: bool = False
     """Whether the transform takes the interval as its parameter `interval`."""
+
+    def has(self, interval: Interval) -> bool:
+        """Whether an interval is of the calendar, as far as it goes back."""
+        return self.since is None or interval.start >= self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

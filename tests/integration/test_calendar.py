@@ -6,7 +6,9 @@ import re
 import subprocess
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -21,14 +23,19 @@ import gearshift as gs
 from gearshift import tables
 from gearshift.errors import CheckError, TableError, TransformError
 from gearshift.pipelines.checks import Checker
+from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.interval_log import Entry
 from gearshift.pipelines.interval_schedule import IntervalSchedule
+from gearshift.pipelines.interval_states import State
 from gearshift.runner import batches
-from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
+from gearshift.runner.intervals import intervals_to_run, look_at, pipeline_of_intervals
+from gearshift.schemas import Registry
 from gearshift.settings import load
+from gearshift.topics import DeadLetters
 from tests.arrow_frames import ArrowFrame, declared
 from tests.command import GEARSHIFT
+from tests.support import eventually
 
 BERLIN = ZoneInfo("Europe/Berlin")
 Sale = tuple[str, Decimal, datetime]
@@ -77,8 +84,14 @@ class Warehouse:
                 "clicks",
                 "by_day",
                 "by_week",
+                "visits",
+                "visits_a_day",
+                "visits_a_week",
+                "visits_a_fortnight",
             )
         }
+        self.jammed: set[int] = set()
+        """The days of the month on which the visits cannot be counted."""
 
     def uri(self, name: str) -> str:
         return tables.table_uri(self.settings.warehouse_uri, name)
@@ -144,6 +157,22 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     @app.pipeline(source=table["by_day"], to=table["by_week"], freshness="1 week", by="first", grace="1 day")
     def by_week(by_day: DataFrame) -> DataFrame:
         return by_day.agg(F.sum("n").alias("n"))
+
+    @app.pipeline(source=table["visits"], to=table["visits_a_day"], freshness="1 day", by="sold_at")
+    def visits_a_day(visits: DataFrame, interval: gs.Interval) -> DataFrame:
+        if interval.start.day in made.jammed:
+            raise ValueError(f"the counter is jammed on day {interval.start.day}")
+        return visits.agg(F.count("*").alias("n"), F.lit(interval.start).alias("day"))
+
+    @app.pipeline(source=table["visits_a_day"], to=table["visits_a_week"], freshness="1 week", by="day")
+    def visits_a_week(visits_a_day: DataFrame) -> DataFrame:
+        return visits_a_day.agg(F.sum("n").alias("n"), F.min("day").alias("day"))
+
+    @app.pipeline(
+        source=table["visits_a_week"], to=table["visits_a_fortnight"], freshness="2 weeks", by="day"
+    )
+    def visits_a_fortnight(visits_a_week: DataFrame) -> DataFrame:
+        return visits_a_week.agg(F.sum("n").alias("n"))
 
     return made
 
@@ -308,6 +337,123 @@ def test_the_scheduler_runs_what_is_over_then_what_follows_from_it_and_again_wha
     tables.overwrite(declared("clicks"), warehouse.uri("clicks"), ArrowFrame(COLUMNS, []))
     assert scheduled("by_day", datetime(2026, 7, 1, tzinfo=BERLIN)) == []
     assert "other rows, for the closed interval 2026-06-05T00:00:00+02:00" in caplog.text
+
+
+def visit(warehouse: Warehouse, *days: int) -> None:
+    rows = [("pen", Decimal(1), datetime(2026, 6, day, 12, tzinfo=BERLIN)) for day in days]
+    warehouse.write("visits", rows)
+
+
+def test_an_interval_that_fails_keeps_only_those_waiting_that_are_made_of_it(
+    warehouse: Warehouse, engine: Engine
+) -> None:
+    visit(warehouse, 6, 7, 7, 8, 10, 14)
+    monday = datetime(2026, 6, 15, tzinfo=BERLIN)
+    schedules = {
+        name: IntervalSchedule(engine, engine.graph.pipelines[name])
+        for name in ("visits_a_day", "visits_a_week", "visits_a_fortnight")
+    }
+    days = schedules["visits_a_day"]
+
+    def scheduled(name: str, after: float) -> list[tuple[str, str]]:
+        ran = schedules[name].run(monday + timedelta(seconds=after), threading.Event())
+        return [(entry.interval.key[5:10], entry.why) for entry in ran]
+
+    def failed() -> list[tuple[str, int]]:
+        seen = look_at(warehouse.app, warehouse.settings, engine.graph.pipelines["visits_a_day"], monday)
+        assert seen is not None
+        found = [(status.interval.key[5:10], status.failure) for status in seen.of(State.FAILED)]
+        return [(day, failure.tries) for day, failure in found if failure is not None]
+
+    warehouse.jammed = {6, 9}
+    assert scheduled("visits_a_day", 0) == [(f"06-{n:02}", "calendar") for n in (7, 8, 10, 11, 12, 13, 14)]
+    assert failed() == [("06-06", 1), ("06-09", 1)]
+    assert days.error is not None and "the counter is jammed on day 6" in days.error
+    assert days.error.endswith("; 1 more failed too")
+    # It is tried again a little later, and not at once.
+    assert monday < days.next_run(monday) < monday + timedelta(minutes=1)
+    warehouse.jammed = {6}
+    assert scheduled("visits_a_day", 0) == []
+    assert scheduled("visits_a_day", 60) == [("06-09", "retry")]
+    assert failed() == [("06-06", 2)]
+    # The week that lacks the 6th waits for it, and the two weeks that lack that week; the other week does not.
+    assert scheduled("visits_a_week", 61) == [("06-08", "calendar")]
+    assert scheduled("visits_a_fortnight", 61) == []
+    warehouse.jammed = set()
+    assert scheduled("visits_a_day", 120) == [("06-06", "retry")]
+    assert (failed(), days.error) == ([], None)
+    assert scheduled("visits_a_week", 121) == [("06-01", "calendar")]
+    assert [row["n"] for row in warehouse.rows("visits_a_week")] == [3, 3]
+    assert scheduled("visits_a_fortnight", 121) != []
+
+
+@pytest.fixture
+def driver(warehouse: Warehouse, engine: Engine) -> Iterator[Callable[[bool], Driver]]:
+    """What keeps the pipeline of visits running, with the scheduler or without."""
+    with ExitStack() as closing:
+        registry = closing.enter_context(Registry(engine.connection))
+        letters = closing.enter_context(DeadLetters(engine.connection))
+
+        def made(scheduler: bool) -> Driver:
+            settings = engine.settings.model_copy(update={"scheduler": scheduler})
+            pipeline = engine.graph.pipelines["visits_a_day"]
+            opened = Driver(replace(engine, settings=settings), pipeline, registry, letters)
+            closing.callback(opened.close)
+            opened.open()
+            return opened
+
+        yield made
+
+
+def test_a_runner_shows_what_failed_and_goes_on(
+    warehouse: Warehouse, driver: Callable[[bool], Driver]
+) -> None:
+    yesterday = datetime.now(BERLIN) - timedelta(days=1)
+    days = [yesterday - timedelta(days=n) for n in range(3)]
+    warehouse.write("visits", [("pen", Decimal(1), day) for day in days])
+    warehouse.jammed = {days[1].day}
+    running = driver(True)
+
+    def failed(number: int) -> bool:
+        failures = running.books.ledger.failed_intervals
+        return running.condition.state == "failed" and [each.tries for each in failures] == [number]
+
+    eventually(lambda: failed(2), within=120)
+    assert f"jammed on day {days[1].day}" in (running.condition.error or "")
+    assert running.condition.next_run is not None
+    assert {row["day"].astimezone(BERLIN).date() for row in warehouse.rows("visits_a_day")} >= {
+        days[0].date(),
+        days[2].date(),
+    }
+    stretch = running.books.ledger.stretches[-1]
+    assert "jammed on day" in (stretch.error or "")
+    warehouse.jammed = set()
+    eventually(lambda: running.condition.state == "waiting", within=120)
+    assert (running.condition.error, running.books.ledger.failed_intervals) == (None, [])
+
+
+def test_without_the_scheduler_intervals_run_only_when_somebody_says_so(
+    warehouse: Warehouse, engine: Engine, driver: Callable[[bool], Driver]
+) -> None:
+    yesterday = (datetime.now(BERLIN) - timedelta(days=1)).replace(hour=12)
+    warehouse.write("visits", [("pen", Decimal(1), yesterday)] * 4)
+    running = driver(False)
+    eventually(lambda: running.condition.state == "left to gearshift batch run", within=30)
+
+    def counted() -> list[int]:
+        """The visits of yesterday, in the result; 1 of the last test, or none if it did not run."""
+        return [row["n"] for row in warehouse.rows("visits_a_day") if row["day"].date() == yesterday.date()]
+
+    before, looked = counted(), running.condition.next_run
+    assert (before in ([], [1]), looked) == (True, None)
+    stretches = len(running.books.ledger.stretches)
+    start, end = (f"{yesterday + timedelta(days=n):%Y-%m-%d}" for n in (0, 1))
+    [entry] = run(engine, "visits_a_day", start, end)
+    assert (entry.why, counted()) == ("test", [4])
+    assert (running.condition.state, len(running.books.ledger.stretches)) == (
+        "left to gearshift batch run",
+        stretches,
+    )
 
 
 APP = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -61,6 +61,24 @@ def test_a_transform_may_take_the_interval_and_a_source_may_stay_whole() -> None
     assert pipeline.intervals.late is None
 
 
+@pytest.mark.parametrize("since", ["2026-03-29", date(2026, 3, 29), datetime(2026, 3, 29, tzinfo=UTC)])
+def test_since_is_a_date_or_a_time(since: Any) -> None:
+    intervals = declare(freshness="1 day", by="sold_at", since=since).intervals
+    assert intervals is not None
+    assert intervals.since == datetime(2026, 3, 29, tzinfo=UTC)
+    assert declare(freshness="1 day", by="sold_at").intervals.since is None  # type: ignore[union-attr]
+
+
+def test_since_without_an_offset_is_a_time_of_the_apps_zone() -> None:
+    app = gs.App("shop", timezone="Europe/Berlin")
+    app.pipeline(
+        source=app.table("sales"), to=app.table("totals"), freshness="1 day", by="at", since="2026-07-01"
+    )(lambda_named("totals"))
+    intervals = app.graph.pipelines["totals"].intervals
+    assert intervals is not None and intervals.since is not None
+    assert intervals.since.isoformat() == "2026-07-01T00:00:00+02:00"
+
+
 def test_cron_is_a_calendar_with_and_without_intervals() -> None:
     assert str(declare(cron="0 6 * * mon-fri").calendar) == "0 6 * * mon-fri"
     pipeline = declare(cron="@daily", by="sold_at")
@@ -77,6 +95,10 @@ def two_sources(sales: Any, prices: Any) -> Any:
     [
         ({"freshness": "1 day", "late": "7 days"}, "has late= without by="),
         ({"freshness": "1 day", "grace": "1 hour"}, "has grace= without by="),
+        ({"freshness": "1 day", "since": "2026-01-01"}, "has since= without by="),
+        ({"freshness": "1 day", "by": "sold_at", "since": "may"}, "has since='may'"),
+        ({"freshness": "1 day", "by": "sold_at", "since": 2026}, "has since=2026"),
+        ({"freshness": "1 day", "by": "sold_at", "since": "0800-01-01"}, "where no calendar goes"),
         ({"by": "sold_at"}, "neither freshness nor gear"),
         ({"freshness": "1 minute", "by": "sold_at"}, "has by= and gear near-real-time"),
         ({"freshness": "1 day", "cron": "@daily"}, "two calendars: freshness='1 day' and cron='@daily'"),

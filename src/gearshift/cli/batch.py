@@ -64,7 +64,7 @@ def list_intervals(
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """List the intervals of pipelines that have a calendar: open, due, done, late or too late; without Spark."""
+    """List the intervals of pipelines that have a calendar: open, due, failed, done, late or too late; without Spark."""
     from gearshift.runner.intervals import look_at, pipeline_of_intervals
     from gearshift.runner.loading import load_app
 
@@ -88,6 +88,8 @@ def list_intervals(
     if output is Output.JSON:
         print_json(found)
         return
+    from rich.markup import escape
+
     from gearshift.cli.listing import number, table, wide_console
 
     shown = table(
@@ -101,7 +103,12 @@ def list_intervals(
             number(entry["seconds"]),
             number(entry["version"]),
         )
-    wide_console().print(shown if found else "no intervals yet")
+    console = wide_console()
+    console.print(shown if found else "no intervals yet")
+    for entry in found:
+        if entry["error"]:
+            words = f"{entry['pipeline']} {entry['start']}, {entry['tries']} times: {entry['error']}"
+            console.print(f"[red]{escape(words)}[/]", soft_wrap=True)
 
 
 def _as_json(pipeline: str, status: Status) -> dict[str, Any]:
@@ -113,6 +120,8 @@ def _as_json(pipeline: str, status: Status) -> dict[str, Any]:
         "end": status.interval.end.isoformat(),
         "state": str(status.state),
         "late_rows": status.late_rows,
+        "error": status.failure.error if status.failure is not None else None,
+        "tries": status.failure.tries if status.failure is not None else 0,
         **{name: ran[name] for name in names},
     }
 

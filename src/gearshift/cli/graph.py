@@ -108,7 +108,12 @@ def _intervals(pipeline: Pipeline) -> dict[str, Any] | None:
     if cut is None:
         return None
     late = cut.late.total_seconds() if cut.late is not None else None
-    return {"by": dict(cut.by), "grace_seconds": cut.grace.total_seconds(), "late_seconds": late}
+    return {
+        "by": dict(cut.by),
+        "grace_seconds": cut.grace.total_seconds(),
+        "late_seconds": late,
+        "since": cut.since.isoformat() if cut.since is not None else None,
+    }
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:

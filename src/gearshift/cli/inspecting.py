@@ -51,7 +51,11 @@ def ledger(
     if output is Output.JSON:
         print_json(
             [
-                {**each.as_json(), "intervals": [entry.as_json() for entry in each.intervals]}
+                {
+                    **each.as_json(),
+                    "intervals": [entry.as_json() for entry in each.intervals],
+                    "failed_intervals": [failure.as_json() for failure in each.failed_intervals],
+                }
                 for each in ledgers
             ]
         )

@@ -164,6 +164,9 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
             console.print(proof(ledger))
         if intervals:
             console.print(_intervals_table(ledger, intervals))
+        for failure in ledger.failed_intervals:
+            words = f"interval {failure.interval} failed, {failure.tries} times: {failure.error}"
+            console.print(f"[red]{escape(words)}[/]", soft_wrap=True)
         console.print()
 
 

@@ -346,8 +346,13 @@ class Driver:
             due = self.pipeline.calendar.next_run(runs[-1], zone) if runs else now
         self.condition.next_run = due
         if due > now:
-            self.condition.state = "waiting"
+            self._rest()
         return due <= now
+
+    def _rest(self) -> None:
+        """Show how a batch pipeline is between its runs: intervals that failed are tried again later."""
+        error = self._schedule.error if self._schedule is not None else None
+        self.condition.state, self.condition.error = "failed" if error else "waiting", error
 
     # running
 
@@ -369,8 +374,8 @@ class Driver:
             )
         self.books.mark(stretch, verified=True)
         self.query = None
-        self.books.settle()
-        self.condition.state = "waiting"
+        self.books.settle(self._schedule.error if self._schedule is not None else None)
+        self._rest()
 
     def _run_over_tables(self, stretch: Stretch) -> None:
         inputs = {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from gearshift.calendars import Interval
+from gearshift.definitions import Intervals
 from gearshift.pipelines.checkpoint import Folder
 
 FOLDER = "intervals"
+_FAILURE = ".failure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,44 @@ class Entry:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The latest run of an interval that failed, and that no run has made good since."""
+
+    pipeline: str
+    interval: Interval
+    began: datetime
+    why: str
+    error: str
+    tries: int = 1
+    """How many runs in a row have failed."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The failure as plain data."""
+        return {
+            "pipeline": self.pipeline,
+            "start": self.interval.start.isoformat(),
+            "end": self.interval.end.isoformat(),
+            "began": self.began.isoformat(),
+            "why": self.why,
+            "error": self.error,
+            "tries": self.tries,
+        }
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Failure:
+        """The failure that was kept."""
+        start, end = (datetime.fromisoformat(kept[name]) for name in ("start", "end"))
+        return cls(
+            pipeline=kept["pipeline"],
+            interval=Interval(start, end),
+            began=datetime.fromisoformat(kept["began"]).astimezone(UTC),
+            why=kept["why"],
+            error=kept["error"],
+            tries=kept["tries"],
+        )
+
+
 class IntervalLog:
     """The entries of one pipeline, in a folder beside its ledger."""
 
@@ -95,8 +135,35 @@ class IntervalLog:
         name = f"{interval.name}.json"
         if any(other > name for other in self._folder.names(FOLDER) if other.endswith(".json")):
             return True
-        entry = self.of(interval)
-        return entry is not None and entry.is_final
+        return self._is_final(interval)
+
+    def failures(self) -> list[Failure]:
+        """The intervals whose latest run failed, oldest first."""
+        names = sorted(name for name in self._folder.names(FOLDER) if name.endswith(_FAILURE))
+        found = (self._read_failure(name) for name in names)
+        return [failure for failure in found if failure is not None]
+
+    def lacks(self, span: Interval, intervals: Intervals) -> bool:
+        """Whether an interval within a span has failed and so has no result yet."""
+        return any(
+            failure.interval.start < span.end
+            and failure.interval.end > span.start
+            and intervals.has(failure.interval)
+            and not self._is_final(failure.interval)
+            for failure in self.failures()
+        )
+
+    def failure_of(self, interval: Interval) -> Failure | None:
+        """How the latest run of an interval failed, if it did."""
+        return self._read_failure(f"{interval.name}{_FAILURE}")
+
+    def keep_failure(self, failure: Failure) -> Failure:
+        """Write a failed run down, with those before it counted."""
+        before = self.failure_of(failure.interval)
+        kept = replace(failure, tries=before.tries + 1) if before is not None else failure
+        text = json.dumps(kept.as_json(), indent=1)
+        self._folder.write(f"{FOLDER}/{failure.interval.name}{_FAILURE}", text)
+        return kept
 
     def keep(self, entry: Entry) -> None:
         """Write a run down, unless the table has the result of a later one."""
@@ -108,3 +175,14 @@ class IntervalLog:
     def _read(self, name: str) -> Entry | None:
         text = self._folder.read(f"{FOLDER}/{name}")
         return Entry.from_json(json.loads(text)) if text else None
+
+    def _is_final(self, interval: Interval) -> bool:
+        entry = self.of(interval)
+        return entry is not None and entry.is_final
+
+    def _read_failure(self, name: str) -> Failure | None:
+        """A failure, unless a run that began later is in the table."""
+        text = self._folder.read(f"{FOLDER}/{name}")
+        failure = Failure.from_json(json.loads(text)) if text else None
+        entry = self.of(failure.interval) if failure is not None else None
+        return None if failure is None or (entry is not None and entry.began > failure.began) else failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,30 +16,39 @@ from pyspark.sql import functions as F
 from gearshift import tables
 from gearshift.calendars import Calendar, Interval, interval_at
 from gearshift.definitions import Intervals, Pipeline, Table
-from gearshift.errors import CheckError, GearshiftError, TableError
+from gearshift.errors import CheckError, TableError
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.cutting import bounds, kind_of_time
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.failures import explain
-from gearshift.pipelines.interval_log import Entry, Input, IntervalLog
+from gearshift.pipelines.interval_log import Entry, Failure, Input, IntervalLog
 from gearshift.pipelines.publishing import publish
 from gearshift.rules.intervals import INTERVAL_START
 
 
-def run_interval(engine: Engine, pipeline: Pipeline, interval: Interval, why: str) -> Entry:
-    """Run an interval and write it down.
+def run_interval(
+    engine: Engine, pipeline: Pipeline, interval: Interval, why: str, stopping: threading.Event | None = None
+) -> Entry:
+    """Run an interval and write it down, or how it failed; what a stop interrupts has not failed.
 
     The result and the going of an earlier one are one commit of the table; the entry follows. Who is killed in
     between has the result without its entry, and running the interval again gives both.
     """
+    began = datetime.now(UTC)
+    log = IntervalLog(open_folder(engine.folder_of(pipeline)))
     try:
         entry = _run(engine, pipeline, interval, why)
-    except GearshiftError:
-        raise
     except Exception as error:
-        raise explain(error, pipeline) from error
-    IntervalLog(open_folder(engine.folder_of(pipeline))).keep(entry)
+        failure = explain(error, pipeline)
+        if stopping is None or not stopping.is_set():
+            log.keep_failure(
+                Failure(pipeline=pipeline.name, interval=interval, began=began, why=why, error=str(failure))
+            )
+        if failure is error:
+            raise
+        raise failure from error
+    log.keep(entry)
     return entry
 
 

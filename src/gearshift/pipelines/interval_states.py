@@ -1,4 +1,4 @@
-"""How each interval of a pipeline is: still open, due, done, or done before late rows came."""
+"""How each interval of a pipeline is: still open, due, failed, done, or done before late rows came."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from gearshift import tables
 from gearshift.calendars import Interval, interval_at, intervals_between
-from gearshift.definitions import Pipeline, Table
+from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.pipelines.cutting import bounds, kind_of_time
-from gearshift.pipelines.interval_log import Entry
+from gearshift.pipelines.interval_log import Entry, Failure, IntervalLog
 
 _EMPTY_IN_A_ROW = 1000  # more intervals without a row than this are a row whose time is nonsense
 _MINUTE = timedelta(minutes=1)
@@ -24,6 +24,8 @@ class State(StrEnum):
     OPEN = "open"
     """It is not over, or its grace is not."""
     DUE = "due"
+    FAILED = "failed"
+    """Its latest run failed, and it is to be run again."""
     DONE = "done"
     LATE = "late"
     """Rows came or changed since it was run, in time to run it again."""
@@ -39,6 +41,8 @@ class Status:
     state: State
     entry: Entry | None
     late_rows: int = 0
+    failure: Failure | None = None
+    """How the latest run failed, whatever the state; an earlier result stays in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,7 @@ def look(
     pipeline: Pipeline,
     zone: tzinfo,
     table_uri: Callable[[Table], str],
-    entries: Iterable[Entry],
+    log: IntervalLog,
     now: datetime,
 ) -> Look:
     """Every interval from the first that has rows to the one that is open now."""
@@ -80,40 +84,48 @@ def look(
         without += times.without
     done = {
         entry.interval: entry
-        for entry in entries
+        for entry in log.entries()
         if interval_at(pipeline.calendar, entry.interval.start, zone) == entry.interval
     }
-    known = sorted(_filled(pipeline, zone, found, now) | set(done))
+    failed = {
+        failure.interval: failure
+        for failure in log.failures()
+        if interval_at(pipeline.calendar, failure.interval.start, zone) == failure.interval
+    }
+    ours = {each for each in _filled(pipeline, zone, found, now) | set(failed) if intervals.has(each)}
     target = table_uri(_target(pipeline))
     newest = tables.read_paths(target).version if tables.exists(target) else -1
     changed = _changed(pipeline, table_uri, done, kinds, versions)
     statuses = [
-        _status(pipeline, interval, done.get(interval), newest, changed.get(interval), now)
-        for interval in known
+        _status(
+            intervals, interval, done.get(interval), failed.get(interval), newest, changed.get(interval), now
+        )
+        for interval in sorted(ours | set(done))
     ]
     return Look(statuses=tuple(statuses), versions=versions, without_time=without)
 
 
 def _status(
-    pipeline: Pipeline,
+    intervals: Intervals,
     interval: Interval,
     entry: Entry | None,
+    failure: Failure | None,
     newest: int,
     late_rows: int | None,
     now: datetime,
 ) -> Status:
-    assert pipeline.intervals is not None
-    grace, late = pipeline.intervals.grace, pipeline.intervals.late
     if entry is not None and entry.version > newest:
         entry = None  # the table was dropped since, and the result with it
-    if entry is None or not entry.is_final:
-        state = State.DUE if now >= interval.end + grace else State.OPEN
-        return Status(interval=interval, state=state, entry=entry)
-    if late_rows is None:
-        return Status(interval=interval, state=State.DONE, entry=entry)
-    in_time = late is None or now < interval.end + late
-    state = State.LATE if in_time else State.TOO_LATE
-    return Status(interval=interval, state=state, entry=entry, late_rows=late_rows)
+    if intervals.has(interval) and (entry is None or not entry.is_final):
+        state = State.DUE if now >= interval.end + intervals.grace else State.OPEN
+    elif late_rows is None:
+        state = State.DONE
+    else:
+        in_time = intervals.late is None or now < interval.end + intervals.late
+        state = State.LATE if intervals.has(interval) and in_time else State.TOO_LATE
+    if failure is not None and state in (State.DUE, State.LATE):
+        state = State.FAILED
+    return Status(interval=interval, state=state, entry=entry, late_rows=late_rows or 0, failure=failure)
 
 
 def _holding(

@@ -15,7 +15,7 @@ from typing import Any
 
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import Checkpoint, Folder, Offsets
-from gearshift.pipelines.interval_log import Entry, IntervalLog
+from gearshift.pipelines.interval_log import Entry, Failure, IntervalLog
 
 FILE = "ledger.json"
 SPARK = "spark"
@@ -84,6 +84,11 @@ class Ledger:
     def intervals(self) -> list[Entry]:
         """The latest run of every interval, of a pipeline that has intervals."""
         return IntervalLog(self._folder).entries()
+
+    @property
+    def failed_intervals(self) -> list[Failure]:
+        """The intervals whose latest run failed."""
+        return IntervalLog(self._folder).failures()
 
     @property
     def last(self) -> Stretch | None:

@@ -1,11 +1,12 @@
-"""What `by=`, `grace=` and `late=` of a pipeline may say."""
+"""What `by=`, `grace=`, `late=` and `since=` of a pipeline may say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, datetime, timedelta, tzinfo
 
+from gearshift.calendars import EARLIEST, LATEST, local
 from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
@@ -22,7 +23,9 @@ def declare_intervals(
     by: str | Mapping[str, str] | None,
     grace: str | None,
     late: str | None,
+    since: str | date | None,
     *,
+    zone: tzinfo,
     is_parameter: bool,
 ) -> Pipeline:
     """The pipeline with its intervals, if it has any; refuses what cannot be cut or replaced."""
@@ -30,10 +33,12 @@ def declare_intervals(
     if pipeline.cron is not None and pipeline.gear is not Gear.BATCH:
         raise _wrong(pipeline, f"pipeline {name} has cron= and gear {pipeline.gear}", "cron is for batch")
     if by is None:
-        if grace is not None or late is not None:
+        given = {"grace": grace, "late": late, "since": since}
+        alone = next((word for word, value in given.items() if value is not None), None)
+        if alone is not None:
             raise _wrong(
                 pipeline,
-                f"pipeline {name} has {'grace' if grace is not None else 'late'}= without by=",
+                f"pipeline {name} has {alone}= without by=",
                 "name the column of event time: by='booked_at'",
             )
         return pipeline
@@ -78,6 +83,7 @@ def declare_intervals(
         by=_columns(pipeline, by),
         grace=_duration(pipeline, "grace", grace) or timedelta(0),
         late=_duration(pipeline, "late", late),
+        since=_moment(pipeline, since, zone),
         is_parameter=is_parameter,
     )
     if intervals.late is not None and intervals.late < intervals.grace:
@@ -129,6 +135,21 @@ def _duration(pipeline: Pipeline, what: str, text: str | None) -> timedelta | No
     if text is None:
         return None
     return duration(text, f"pipeline {pipeline.name}: {what}", pipeline.defined_at)
+
+
+def _moment(pipeline: Pipeline, since: str | date | None, zone: tzinfo) -> datetime | None:
+    """Where the calendar begins: a date is its midnight, and a time that names no offset is the app's."""
+    if since is None:
+        return None
+    hint = "write a date or a time, such as '2026-01-01', date(2026, 1, 1) or '2026-01-01T06:00+01:00'"
+    try:
+        found = datetime.fromisoformat(since if isinstance(since, str) else since.isoformat())
+        moment = local(found if found.tzinfo is not None else found.replace(tzinfo=zone), zone)
+    except (ValueError, AttributeError, OverflowError):
+        raise _wrong(pipeline, f"pipeline {pipeline.name} has since={since!r}", hint) from None
+    if not EARLIEST <= moment <= LATEST:
+        raise _wrong(pipeline, f"pipeline {pipeline.name} has since={since!r}, where no calendar goes", hint)
+    return moment
 
 
 def _wrong(pipeline: Pipeline, what: str, hint: str) -> DefinitionError:

@@ -73,5 +73,4 @@ def look_at(app: App, settings: Settings, pipeline: Pipeline, now: datetime) -> 
 
     if not all(tables.exists(uri(source)) for source in pipeline.tables.values()):
         return None
-    entries = IntervalLog(open_folder(folder)).entries()
-    return look(pipeline, ZoneInfo(app.timezone), uri, entries, now)
+    return look(pipeline, ZoneInfo(app.timezone), uri, IntervalLog(open_folder(folder)), now)

@@ -98,6 +98,7 @@ def test_a_batch_pipeline_says_its_calendar_and_whom_it_comes_after(described: d
         "by": {"kept": "at"},
         "grace_seconds": 3600,
         "late_seconds": None,
+        "since": None,
     }
     assert by_name["per_day"]["after"] == ["keep"]
     # It reads what it writes itself, and comes after the other one only.

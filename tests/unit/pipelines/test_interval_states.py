@@ -16,7 +16,7 @@ from gearshift.calendars import Interval, interval_at
 from gearshift.errors import CheckError
 from gearshift.pipelines.checkpoint import LocalFolder
 from gearshift.pipelines.cutting import bounds
-from gearshift.pipelines.interval_log import Entry, Input, IntervalLog
+from gearshift.pipelines.interval_log import Entry, Failure, Input, IntervalLog
 from gearshift.pipelines.interval_states import Look, State, look
 from tests.arrow_frames import ArrowFrame, declared
 
@@ -51,7 +51,7 @@ class Shop:
         self._batches += 1
 
     def look(self, now: datetime = NOON) -> Look:
-        return look(self.pipeline, BERLIN, self.uri, self.log.entries(), now)
+        return look(self.pipeline, BERLIN, self.uri, self.log, now)
 
     def states(self, now: datetime = NOON) -> dict[str, str]:
         return {status.interval.key[5:16]: str(status.state) for status in self.look(now).statuses}
@@ -78,6 +78,12 @@ class Shop:
                 why="test",
             )
         )
+
+    def fail(self, start: datetime, error: str, *, began: datetime = NOON) -> None:
+        """Write down that a run of the interval at a moment failed."""
+        interval = interval_at(self.pipeline.calendar, start, BERLIN)
+        failure = Failure(pipeline="totals", interval=interval, began=began, why="test", error=error)
+        self.log.keep_failure(failure)
 
 
 def at(day: int, hour: int = 12, month: int = 3) -> datetime:
@@ -143,6 +149,45 @@ def test_what_was_run_before_its_end_is_run_again_when_it_is_over(tmp_path: Path
     shop.run(at(30), began=at(30, 13))
     assert shop.states(at(30, 14)) == {"03-30T00:00": "open"}
     assert list(shop.states(at(31, 0)).values()) == ["due", "open"]
+
+
+def test_one_that_failed_is_shown_with_its_cause_until_a_later_run_makes_it_good(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.sell(("pen", at(28)), ("ink", at(29)))
+    shop.run(at(28))
+    shop.fail(at(28), "no disk", began=NOON + timedelta(minutes=1))
+    shop.fail(at(29), "no disk")
+    shop.fail(at(29), "no memory")
+    # What ran once, and has no other rows since, still has its result.
+    assert list(shop.states().values()) == ["done", "failed", "due", "open"]
+    [failed] = shop.look().of(State.FAILED)
+    assert failed.failure is not None
+    assert (failed.failure.error, failed.failure.tries) == ("no memory", 2)
+    shop.sell(("pad", at(28)))
+    assert shop.states()["03-28T00:00"] == "failed"
+    for day in (28, 29):
+        shop.run(at(day), began=NOON + timedelta(minutes=2))
+    assert list(shop.states().values()) == ["done", "done", "due", "open"]
+    assert shop.log.failures() == []
+    shop.fail(at(28), "again", began=NOON + timedelta(minutes=3))
+    assert [failure.tries for failure in shop.log.failures()] == [1]
+
+
+def test_since_says_where_the_calendar_begins_and_what_was_before_is_run_by_hand(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, since="2026-03-28T06:00")
+    shop.sell(("pen", at(26)), ("ink", at(27)), ("cap", at(28)), ("pad", at(30)))
+    # The 28th begins before, so the first is the 29th.
+    assert shop.states() == {"03-29T00:00": "due", "03-30T00:00": "due", "03-31T00:00": "open"}
+    shop.run(at(26))
+    shop.run(at(27), began=at(27, 13))
+    shop.fail(at(28), "no disk")
+    assert list(shop.states().items())[:3] == [
+        ("03-26T00:00", "done"),
+        ("03-27T00:00", "done"),  # half of it, as somebody wanted
+        ("03-29T00:00", "due"),
+    ]
+    shop.sell(("ink", at(26)))
+    assert shop.states()["03-26T00:00"] == "too late"
 
 
 def test_a_table_that_is_gone_takes_its_intervals_along(tmp_path: Path) -> None:
