@@ -19,9 +19,6 @@ from gearshift.stack.artifacts import jars
 # Java processes of tests live too short for what its second compiler costs them.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# Most of what Java does in tests is to start: compiled in haste, it takes half as long.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
