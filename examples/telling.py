@@ -23,7 +23,7 @@ _MARK = "demo"  # a file that says whose folder it is
 def tell(story: Callable[[], None]) -> int:
     """Tell a story to its end; the exit code."""
     # Java lives for two minutes here: to compile it well costs more than it brings.
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     logging.basicConfig(level=logging.ERROR)
     began = time.monotonic()
     try:

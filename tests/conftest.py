@@ -16,8 +16,8 @@ from gearshift.pipelines.session import start_java
 from gearshift.settings import Settings, load
 from gearshift.stack.artifacts import jars
 
-# Most of what Java does in tests is to start: compiled in haste, it takes half as long.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Java processes of tests live too short for what its second compiler costs them.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")

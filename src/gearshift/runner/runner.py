@@ -149,6 +149,11 @@ class Runner:
             checking = pool.submit(self._plan, opening)
             try:
                 self.stack = self._exit.enter_context(local.up(self.settings, progress=self._said))
+                self._exit.enter_context(Revival(self.stack, said=self._said))
+                connection = self.stack.connection
+                admin = Admin(connection)
+                registry = self._exit.enter_context(Registry(connection))
+                self._make_topics(admin, registry)
             except BaseException:
                 checking.cancel()
                 raise
@@ -156,15 +161,6 @@ class Runner:
                 self.spark = opening.result()
                 self._at_exit(self.spark.stop)
             reports = checking.result()
-        self._exit.enter_context(Revival(self.stack, said=self._said))
-        connection = self.stack.connection
-        admin = Admin(connection)
-        registry = self._exit.enter_context(Registry(connection))
-        self._said("creating topics and registering schemas")
-        admin.ensure(capturing.topics_of(self.graph))
-        for topic in self.graph.topics.values():
-            if topic.envelope is None:  # what is in an envelope, its connector registers
-                registry.register(topic)
         self.engine = Engine(
             spark=self.spark, connection=connection, settings=self.settings, graph=self.graph, admin=admin
         )
@@ -193,6 +189,13 @@ class Runner:
         self._open_sources(connection)
         self._exit.callback(self._rates.close)
         self._rates.open(self._measure)
+
+    def _make_topics(self, admin: Admin, registry: Registry) -> None:
+        self._said("creating topics and registering schemas")
+        admin.ensure(capturing.topics_of(self.graph))
+        for topic in self.graph.topics.values():
+            if topic.envelope is None:  # what is in an envelope, its connector registers
+                registry.register(topic)
 
     def _plan(self, opening: Future[SparkSession]) -> dict[str, Report]:
         """What Spark would do with each pipeline; refuses what it could not run in any gear."""
