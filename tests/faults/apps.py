@@ -17,6 +17,8 @@ EVERY_GEAR = {
     for label, gear in (("batch", BATCH), ("near", NEAR), ("real", REAL))
     for kind in ("copy", "count")
 }
+# For each record: so that a batch takes seconds, and a test can meet it in its middle.
+_A_MILLISECOND = "reflect('java.lang.Thread', 'sleep', 1L) is null"
 PACE = "2 seconds"  # so that near-real-time starts a micro-batch every second
 
 
@@ -41,10 +43,14 @@ def copies_and_counts(
         def copy(events: DataFrame) -> DataFrame:
             return events
 
+        def copy_slowly(events: DataFrame) -> DataFrame:
+            return events.where(_A_MILLISECOND)
+
         def count(events: DataFrame) -> DataFrame:
             return events.groupBy("key").agg(F.count("*").alias("count"))
 
         transform, value = (copy, Event) if pipeline.startswith("copy_") else (count, Count)
+        transform = copy_slowly if pipeline == "copy_in_batch" else transform
         transform.__name__ = pipeline
         target = f"{name}-{pipeline.replace('_', '-')}"
         targets[pipeline] = app.topic(target, value=value, key="key", partitions=3, replicas=replicas)
