@@ -2,6 +2,7 @@
 # Each makes the virtual environment, installs the pinned requirements, fetches what is missing, and goes.
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS ?= 3
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -28,7 +29,7 @@ demo-cards: .venv/run.done
 	@$(BIN)/python examples/card_statements/demo.py $(ARGS)
 
 test: .venv/dev.done .venv-airflow/done lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .

@@ -1,16 +1,23 @@
-"""One stack for the whole session: every test has its own topics, folders and apps on it."""
+"""One stack for all tests of a process: each has its own topics, folders and apps on it."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gearshift import stack as local
 from gearshift.connection import Connection
+from gearshift.pipelines.session import start_java
 from gearshift.settings import Settings, load
+from gearshift.stack.artifacts import jars
+
+# Java processes of tests live too short for what its second compiler costs them.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +42,16 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
     )
     with local.up(settings) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Spark's Java process, which a Python process starts once: with the jars that any test may need of it."""
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    folder = tmp_path_factory.mktemp("java")
+    found = jars("spark", cache=load({}, environ={}).cache)
+    settings = load({"home": folder, "spark": {"spark.jars": ",".join(map(str, found))}}, environ={})
+    return start_java(settings, log_file=folder / "spark.log")
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ import gearshift as gs
 from gearshift import tables
 from gearshift.errors import DefinitionError, TableError
 from gearshift.pipelines.metastore import JavaMetastore
-from gearshift.pipelines.session import start_java
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from gearshift.topics.producer import Producer
@@ -51,10 +50,8 @@ def reader(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reade
 
 
 @pytest.fixture(scope="module")
-def metastore(uri: str, tmp_path_factory: pytest.TempPathFactory) -> JavaMetastore:
-    folder = tmp_path_factory.mktemp("java")
-    jvm = start_java(Settings(home=folder), log_file=folder / "spark.log")
-    return JavaMetastore(jvm, uri=uri, folder=folder / "hive")
+def metastore(uri: str, java: Any, tmp_path_factory: pytest.TempPathFactory) -> JavaMetastore:
+    return JavaMetastore(java, uri=uri, folder=tmp_path_factory.mktemp("hive"))
 
 
 @pytest.fixture

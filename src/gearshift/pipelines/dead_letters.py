@@ -57,9 +57,14 @@ def set_aside(
         fresh = [letter for letter in found if (letter.partition, letter.offset) not in seen]
         letters.write(fresh)
         total += len(found)
-        log.warning(
-            "%s: %d records of %s set aside in %s", pipeline.name, len(fresh), topic.name, topic.dead_letters
-        )
+        if fresh:
+            log.warning(
+                "%s: %d records of %s set aside in %s",
+                pipeline.name,
+                len(fresh),
+                topic.name,
+                topic.dead_letters,
+            )
     return total
 
 

@@ -29,6 +29,7 @@ _FENCED = {
 }
 _NEVER_TAKEN = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD}
 _OVERTAKEN_WITHIN = 5.0
+_CLOSES_WITHIN = 10.0
 # What a group says of a consumer that is no longer the one it was: its offsets are not taken any more.
 _NOT_A_MEMBER = {
     KafkaError.FENCED_INSTANCE_ID,
@@ -75,6 +76,11 @@ class TransactionalProducer:
             message_max_bytes=LARGEST_RECORD,
             partitioner="murmur2_random",  # as Producer, so that both put a key on the same partition
             sticky_partitioning_linger_ms=0,
+            # Offsets go to the group's coordinator, which is remembered for as long as metadata. librdkafka looks
+            # for another one only after some connection has changed (its issues 5511 and 5456), and else waits
+            # for ever for one that is gone: so idle connections close, and what is remembered does not get old.
+            connections_max_idle_ms=10_000,
+            metadata_max_age_ms=10_000,
         )
         self._producer: Any = self._client.open(confluent_kafka.Producer)
         self._again(lambda seconds: self._producer.init_transactions(seconds))
@@ -132,16 +138,19 @@ class TransactionalProducer:
 
     def abort(self) -> None:
         """Take back everything since `begin`; nothing happens if no transaction is open."""
-        if self._open:
-            self._open = False
-            # An abort that overtakes the brokers, who still finish the last transaction, is refused for good.
-            self._producer.flush(_OVERTAKEN_WITHIN)
-            self._again(lambda seconds: self._producer.abort_transaction(seconds))
+        self._abort(self._within.total_seconds())
 
     def close(self) -> None:
         """Take back what was not committed, then let go."""
         with contextlib.suppress(FencedError, RetriableError):  # the brokers then abort it themselves
-            self.abort()
+            self._abort(_CLOSES_WITHIN)
+
+    def _abort(self, within: float) -> None:
+        if self._open:
+            self._open = False
+            # An abort that overtakes the brokers, who still finish the last transaction, is refused for good.
+            self._producer.flush(_OVERTAKEN_WITHIN)
+            self._again(lambda seconds: self._producer.abort_transaction(seconds), within)
 
     def __enter__(self) -> TransactionalProducer:
         return self
@@ -160,10 +169,10 @@ class TransactionalProducer:
         if error is not None and error.code() in _NEVER_TAKEN:
             self._never_taken = (error, record.topic())
 
-    def _again(self, call: Callable[[float], object]) -> None:
+    def _again(self, call: Callable[[float], object], within: float | None = None) -> None:
         """Make the call until it succeeds, or fails for good, or the time is over."""
         pause = Event()
-        deadline = time.monotonic() + self._within.total_seconds()
+        deadline = time.monotonic() + (self._within.total_seconds() if within is None else within)
         while True:
             try:
                 call(max(1.0, deadline - time.monotonic()))

@@ -20,7 +20,7 @@ from typing import Any, Self
 from gearshift.connection import Connection
 from gearshift.schemas import Decoder, Registry
 from gearshift.topics import Admin, GroupOffsets, Producer, read
-from tests.faults.deliveries.ledger import Line, Verdict, judge, lines
+from tests.faults.deliveries.ledger import Line, Verdict, Written, judge
 from tests.faults.deliveries.plan import Declared, Fault, Numbered, Plan, declare
 from tests.support import eventually
 
@@ -121,6 +121,7 @@ class Bench:
             **plan,
         )
         self.sent: Counter[str] = Counter()
+        self._written = Written(Path(self.plan.file))
         self.members: list[Member] = []
         self.declared: Declared = declare(replace(self.plan, to=None), Fault(self.plan))
         topics = [self.declared.topic] + ([self.declared.copies] if self.plan.to == "topic" else [])
@@ -176,7 +177,7 @@ class Bench:
 
     @property
     def lines(self) -> list[Line]:
-        return lines(Path(self.plan.file))
+        return self._written.lines()
 
     @property
     def delivered(self) -> list[tuple[str, int]]:
@@ -188,12 +189,12 @@ class Bench:
 
     def await_delivered(self, count: int, within: float = _WITHIN) -> None:
         """Wait until so many different records were delivered."""
-        eventually(lambda: len(set(self.delivered)) >= count, within=within)
+        eventually(lambda: self._written.count() >= count, within=within)
 
     def await_all(self, within: float = _WITHIN) -> None:
         """Wait until everything that was sent was delivered."""
         try:
-            eventually(lambda: len(set(self.delivered)) >= self.sent.total(), within=within)
+            eventually(lambda: self._written.count() >= self.sent.total(), within=within)
         except AssertionError:
             raise AssertionError(f"{self.name}: after {within:g} s {self.verdict()}") from None
 
@@ -291,14 +292,19 @@ class CommitWatch:
         places = [(name, partition) for partition in range(self._bench.plan.partitions)]
         offsets = GroupOffsets(self._bench.connection, name)
         before: dict[tuple[str, int], int] = {}
+        done: set[tuple[int, int]] = set()
+        seen = 0
         try:
             while not self._closing.wait(0.1):
                 now = offsets.committed(places)
-                done = {(line.partition, line.offset) for line in self._bench.lines}
+                lines = self._bench.lines
+                done.update((line.partition, line.offset) for line in lines[seen:])
+                seen = len(lines)
                 for place, offset in now.items():
-                    if offset < before.get(place, 0):
-                        self.wrong.append(f"{place} went back from {before[place]} to {offset}")
-                    missing = [n for n in range(offset) if (place[1], n) not in done]
+                    begin = before.get(place, 0)
+                    if offset < begin:
+                        self.wrong.append(f"{place} went back from {begin} to {offset}")
+                    missing = [n for n in range(begin, offset) if (place[1], n) not in done]
                     if missing:
                         self.wrong.append(f"{place} is at {offset} and {missing[:3]} are not delivered")
                 before = now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -60,12 +61,37 @@ def judge(sent: Mapping[str, int], delivered: Iterable[Numbered]) -> Verdict:
     return Verdict(len(wanted - times.keys()), sum(times.values()) - len(times), out_of_order)
 
 
-def lines(file: Path) -> list[Line]:
-    """Everything the handlers have written down, in its order; a line that is being written is left out."""
-    if not file.exists():
-        return []
-    whole = file.read_bytes().rpartition(b"\n")[0].decode()
-    return [
-        Line(key, int(n), int(process), int(partition), int(offset), float(waited))
-        for key, n, process, partition, offset, waited in (line.split(",") for line in whole.splitlines())
-    ]
+class Written:
+    """What the handlers have written down in a file, which grows."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = 0
+        self._lines: list[Line] = []
+        self._delivered: set[Numbered] = set()
+        self._lock = threading.Lock()
+
+    def lines(self) -> list[Line]:
+        """All of it, in its order; a line that is being written is left out."""
+        with self._lock:
+            self._read_on()
+            return self._lines.copy()
+
+    def count(self) -> int:
+        """How many different records were delivered."""
+        with self._lock:
+            self._read_on()
+            return len(self._delivered)
+
+    def _read_on(self) -> None:
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as file:
+            file.seek(self._read)
+            whole = file.read().rpartition(b"\n")[0]
+        if whole:
+            self._read += len(whole) + 1
+        for line in whole.decode().splitlines():
+            key, n, process, partition, offset, waited = line.split(",")
+            self._lines.append(Line(key, int(n), int(process), int(partition), int(offset), float(waited)))
+            self._delivered.add((key, int(n)))
