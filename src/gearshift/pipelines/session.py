@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
+from gearshift.pipelines import startup
 from gearshift.pipelines.leaders import ask_briefly
 from gearshift.settings import Settings
 
@@ -99,7 +100,7 @@ def open_session(
     if log_file is not None:
         options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
         key = "spark.driver.extraJavaOptions"
-        configuration[key] = f"{configuration[key]} {options}"
+        configuration[key] = f"{configuration[key]} {options} {startup.options(settings)}"
         _launch(configuration, log_file)
     builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
@@ -112,20 +113,22 @@ def open_session(
 def start_java(settings: Settings, *, log_file: Path) -> Any:
     """Spark's Java process without a session in it: the jars, and a way to call them."""
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
+    options = (
+        f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()} {startup.options(settings)}"
+    )
     name = "spark.driver.extraJavaOptions"
     _launch({**_DEFAULTS, **settings.spark, name: f"{settings.spark.get(name, '')} {options}"}, log_file)
     return SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
 
 
-def end_java() -> None:
-    """End the Java process that `start_java` started, and wait for it."""
+def end_java(*, within: float = _JAVA_ENDS_WITHIN) -> None:
+    """End Spark's Java process, in which no session runs, and wait for it."""
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     if gateway is None:
         return
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=_JAVA_ENDS_WITHIN)
+    gateway.proc.wait(timeout=within)
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
 
 
