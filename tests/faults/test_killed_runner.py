@@ -50,7 +50,7 @@ def test_a_runner_killed_in_every_gear_goes_on_and_nothing_is_lost(
         flow = flowing.enter_context(Flow(connection, declared.events, rate=500))
         with RunnerProcess.of_file(settings, folder, file) as runner, ThreadPoolExecutor(2) as pool:
             assert runner.gears() == EVERY_GEAR
-            wait_for_output(admin, declared, EVERY_GEAR)
+            wait_for_output(admin, declared, EVERY_GEAR, more_than=0)
             sent = flow.sent
             eventually(lambda: flow.sent > sent + 5000, within=60)
             for name in in_batch:
@@ -124,7 +124,9 @@ def test_a_runner_killed_in_the_middle_of_a_table_write_neither_loses_nor_double
         assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
 
 
-def wait_for_output(admin: Admin, declared: Pipelines, pipelines: Iterable[str]) -> None:
+def wait_for_output(
+    admin: Admin, declared: Pipelines, pipelines: Iterable[str], *, more_than: int | None = None
+) -> None:
     """Return when each pipeline has written a new record: of one of them, in the middle of the batch that writes it."""
     topics = [declared.targets[name].name for name in pipelines]
 
@@ -134,7 +136,7 @@ def wait_for_output(admin: Admin, declared: Pipelines, pipelines: Iterable[str])
             found[topic] += end
         return found
 
-    before = counts()
+    before = counts() if more_than is None else dict.fromkeys(topics, more_than)
     eventually(
         lambda: all(count > before[topic] for topic, count in counts().items()),
         within=_OUTPUT_WITHIN,

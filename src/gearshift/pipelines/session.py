@@ -96,7 +96,8 @@ def open_session(
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     # And py4j every exception of a table's batch, which the driver tells of in a sentence.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
-    configuration = {**_DEFAULTS, "spark.jars": ",".join(str(jar) for jar in jars), **settings.spark}
+    paths = [str(jar) for jar in jars]
+    configuration = {**_DEFAULTS, "spark.jars": ",".join(paths), **settings.spark}
     if log_file is not None:
         options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
         key = "spark.driver.extraJavaOptions"
@@ -106,7 +107,8 @@ def open_session(
     for name, value in configuration.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    ask_briefly(spark)
+    if paths:  # without jars there is no Kafka to ask
+        ask_briefly(spark)
     return spark
 
 
