@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ from gearshift.pipelines.driver import Driver
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
 from gearshift.topics import Admin
-from tests.faults.apps import CopyAndCount, copy_and_count
+from tests.faults.apps import EVERY_GEAR, PACE, Pipelines, copies_and_counts
 from tests.flow import Flow, highest_counts, seen_twice, values
 from tests.support import eventually
 
-BATCH, NEAR, REAL = Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME
+_WITHIN = 120
 
 
 @pytest.fixture
@@ -36,10 +37,10 @@ def three(tmp_path: Path) -> Iterator[local.Stack]:
 
 
 @pytest.mark.timeout(480)
-def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
+def test_the_death_of_a_leader_stops_no_query_in_any_gear_and_loses_nothing(
     three: local.Stack, tmp_path: Path, unique: str
 ) -> None:
-    declared = copy_and_count(unique, copy_in="near-real-time", count_in="near-real-time", replicas=3)
+    declared = copies_and_counts(unique, EVERY_GEAR, batches=PACE, replicas=3)
     settings = load(
         {
             "home": tmp_path / "home",
@@ -51,93 +52,95 @@ def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
     )
     with Runner(declared.app, settings) as runner, ExitStack() as flowing:
         flow = flowing.enter_context(Flow(three.connection, declared.events, rate=500))
-        for gear in (NEAR, REAL):
-            for name in ("copy", "count"):
-                runner.shift(name, gear)
-            _wait_for_commits(runner, 1)
-            before = _run_ids(runner)
-            broker = _leader_of_all(three, declared)
-            os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
-            _wait_for_new_leaders(three, declared, broker)
-            _wait_for_copies(three, declared, flow.sent + 500)
-            _wait_for_commits(runner, 2)
-            assert _run_ids(runner) == before, f"a query was restarted in {gear}"
-            three.start_service(broker)
-            _wait_for_all_replicas(three, declared)
+        wait_until_written(three, declared, dict.fromkeys(EVERY_GEAR, 1))
+        running = run_ids(runner)
+        broker = leader_of_all(three, declared)
+        os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
+        wait_for_new_leaders(three, declared, broker)
+        copies = {name: flow.sent + 500 for name in EVERY_GEAR if name.startswith("copy_")}
+        wait_until_written(three, declared, copies)
+        wait_for_reports(runner, 2)
+        assert run_ids(runner) == running, "a query was restarted"
         assert all(driver.condition.restarts == 0 for driver in runner.drivers.values())
         flowing.close()
-        for name in ("copy", "count"):
-            runner.shift(name, BATCH)
-        copied = values(three.connection, declared.copies)
-        assert {event.n for event in copied} == set(range(flow.sent))
-        assert sum(highest_counts(values(three.connection, declared.counts)).values()) == flow.sent
-        ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
-        assert seen_twice(copied) == ledgers["copy"].replayed
-        for ledger in ledgers.values():
-            assert ledger.gap == 0
-            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+        with ThreadPoolExecutor(len(EVERY_GEAR)) as pool:
+            list(pool.map(lambda name: runner.shift(name, Gear.BATCH), EVERY_GEAR))
+        for name, driver in runner.drivers.items():
+            ledger = driver.books.ledger
+            assert [stretch.error for stretch in ledger.stretches if stretch.error] == [], name
+            assert ledger.gap == 0, name
+            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent, name
+            written = values(three.connection, declared.targets[name])
+            if name.startswith("copy_"):
+                assert {event.n for event in written} == set(range(flow.sent)), name
+                assert seen_twice(written) == ledger.replayed, name
+            else:
+                assert sum(highest_counts(written).values()) == flow.sent, name
 
 
-def _run_ids(runner: Runner) -> dict[str, str]:
-    return {name: str(driver.query.runId) for name, driver in runner.drivers.items() if driver.query}
+def run_ids(runner: Runner) -> dict[str, str]:
+    """What Spark calls the run of each query that does not end by itself."""
+    return {
+        name: str(driver.query.runId)
+        for name, driver in runner.drivers.items()
+        if driver.query is not None and driver.gear is not Gear.BATCH
+    }
 
 
-def _wait_for_commits(runner: Runner, count: int) -> None:
+def wait_for_reports(runner: Runner, count: int) -> None:
     """Wait until each query has reported so many more batches."""
     for driver in runner.drivers.values():
         latest = driver.condition.progress
         after = latest.batch_id if latest else -1
 
         def reported(driver: Driver = driver, after: int = after) -> bool:
-            assert driver.query is not None and driver.query.isActive, driver.condition.error
             latest = driver.condition.progress
             return latest is not None and latest.batch_id >= after + count
 
-        eventually(reported, within=90)
+        eventually(reported, within=_WITHIN)
 
 
-def _wait_for_copies(stack: local.Stack, declared: CopyAndCount, count: int) -> None:
-    def copied() -> bool:
+def wait_until_written(stack: local.Stack, declared: Pipelines, counts: Mapping[str, int]) -> None:
+    """Wait until so many records of each pipeline are on its target."""
+    wanted = {declared.targets[name].name: count for name, count in counts.items()}
+
+    def written() -> bool:
+        found = dict.fromkeys(wanted, 0)
         try:
             with Admin(stack.connection) as admin:
-                return sum(admin.end_offsets([declared.copies.name]).values()) >= count
+                for (topic, _), end in admin.end_offsets(wanted).items():
+                    found[topic] += end
         except BrokerUnreachableError:  # the brokers have yet to find a new leader
             return False
+        return all(found[topic] >= count for topic, count in wanted.items())
 
-    eventually(copied, within=90)
+    eventually(written, within=_WITHIN)
 
 
-def _leader_of_all(stack: local.Stack, declared: CopyAndCount) -> str:
+def leader_of_all(stack: local.Stack, declared: Pipelines) -> str:
     """A broker that leads a partition of the source and of each target."""
-    leaders = eventually(lambda: _partitions(stack, declared), within=60)
-    shared = set[int].intersection(*({each.leader.id for each in partitions} for partitions in leaders))
-    assert shared, leaders
+    topics = eventually(lambda: partitions(stack, declared), within=_WITHIN)
+    shared = set[int].intersection(*({each.leader.id for each in topic} for topic in topics))
+    assert shared, topics
     return f"kafka-{min(shared)}"
 
 
-def _wait_for_new_leaders(stack: local.Stack, declared: CopyAndCount, dead: str) -> None:
+def wait_for_new_leaders(stack: local.Stack, declared: Pipelines, dead: str) -> None:
+    """Wait until every partition is led by a broker that lives."""
     gone = {int(dead.removeprefix("kafka-")), -1}
 
     def moved() -> bool:
-        topics = _partitions(stack, declared)
+        topics = partitions(stack, declared)
         return bool(topics) and all(
-            each.leader and each.leader.id not in gone for partitions in topics for each in partitions
+            each.leader and each.leader.id not in gone for topic in topics for each in topic
         )
 
-    eventually(moved, within=60)
+    eventually(moved, within=_WITHIN)
 
 
-def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
-    def whole() -> bool:
-        topics = _partitions(stack, declared)
-        return bool(topics) and all(len(each.isr) == 3 for partitions in topics for each in partitions)
-
-    eventually(whole, within=60)
-
-
-def _partitions(stack: local.Stack, declared: CopyAndCount) -> list[list[Any]]:
+def partitions(stack: local.Stack, declared: Pipelines) -> list[list[Any]]:
     """The partitions of each topic; none while no broker can tell."""
-    names = [topic.name for topic in (declared.events, declared.copies, declared.counts)]
+    names = [topic.name for topic in (declared.events, *declared.targets.values())]
     silent = logging.getLogger("tests.brokers")
     admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=silent)
     try:

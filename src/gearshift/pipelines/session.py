@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
+from gearshift.pipelines import startup
 from gearshift.pipelines.leaders import ask_briefly
 from gearshift.settings import Settings
 
@@ -111,43 +112,47 @@ def open_session(
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     # And py4j every exception of a table's batch, which the driver tells of in a sentence.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+    paths = [str(jar) for jar in jars]
     configuration = {
         **_DEFAULTS,
         **(_LOCAL_CHECKPOINTS if settings.checkpoints_uri.startswith("file:") else {}),
-        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.jars": ",".join(paths),
         **settings.spark,
     }
     if log_file is not None:
         options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
         options += " -XX:TieredStopAtLevel=1" if brief else ""
         key = "spark.driver.extraJavaOptions"
-        configuration[key] = f"{configuration[key]} {options}"
+        configuration[key] = f"{configuration[key]} {options} {startup.options(settings)}"
         _launch(configuration, log_file)
     builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    ask_briefly(spark)
+    if paths:  # without jars there is no Kafka to ask
+        ask_briefly(spark)
     return spark
 
 
 def start_java(settings: Settings, *, log_file: Path) -> Any:
     """Spark's Java process without a session in it: the jars, and a way to call them."""
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
+    options = (
+        f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()} {startup.options(settings)}"
+    )
     name = "spark.driver.extraJavaOptions"
     _launch({**_DEFAULTS, **settings.spark, name: f"{settings.spark.get(name, '')} {options}"}, log_file)
     return SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
 
 
-def end_java() -> None:
-    """End the Java process that `start_java` started, and wait for it."""
+def end_java(*, within: float = _JAVA_ENDS_WITHIN) -> None:
+    """End Spark's Java process, in which no session runs, and wait for it."""
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     if gateway is None:
         return
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=_JAVA_ENDS_WITHIN)
+    gateway.proc.wait(timeout=within)
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
 
 
