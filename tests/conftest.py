@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.settings import Settings, load
+
+# A test's Spark lives for seconds: what Java's second compiler and parallel collector cost it never earns back.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
