@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -235,13 +236,13 @@ class Sender:
     def __init__(self, changes: Changes, connection: Connection, topic: str) -> None:
         self._changes, self._connection, self._topic = changes, connection, topic
         self._ids: dict[int, int] = {}
-        self._registry = SchemaRegistryClient({"url": connection.registry_url})
 
     def send(self, which: slice) -> None:
         """Send some of the records."""
         with Producer(self._connection) as producer:
             for key, value in self._changes.records[which]:
-                producer.send_bytes(self._topic, self._framed(value, "value"), key=self._framed(key, "key"))
+                framed = self._framed(value, "value")
+                producer.send_bytes(self._topic, framed, key=self._framed(key, "key"))
 
     def _framed(self, data: bytes | None, part: str) -> bytes | None:
         if data is None:
@@ -250,8 +251,7 @@ class Sender:
         if known not in self._ids:
             schema = self._changes.schema(known)
             assert schema is not None
-            registered = self._registry.register_schema(
-                f"{self._topic}-{part}", Registered(schema.text, "AVRO")
-            )
-            self._ids[known] = registered
+            with closing(SchemaRegistryClient({"url": self._connection.registry_url})) as registry:
+                subject = f"{self._topic}-{part}"
+                self._ids[known] = registry.register_schema(subject, Registered(schema.text, "AVRO"))
         return pack(self._ids[known], payload)

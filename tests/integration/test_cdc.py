@@ -23,9 +23,11 @@ from pyspark.sql import functions as F
 import gearshift as gs
 from gearshift import stack as local
 from gearshift.definitions import ChangeCapture
+from gearshift.delivery.worker import Worker
 from gearshift.errors import (
     ConnectUnreachableError,
     DatabaseUnreachableError,
+    DefinitionError,
     SlotInUseError,
     WrongPasswordError,
 )
@@ -37,7 +39,7 @@ from gearshift.settings import Settings, load
 from gearshift.sources.cdc import Capture, Database
 from gearshift.sources.connect import Connect
 from gearshift.stack import postgres
-from gearshift.topics import Producer, read
+from gearshift.topics import Admin, Producer, read
 from tests import changes_in_avro, meals
 from tests.flow import values
 from tests.support import closed_port, eventually
@@ -271,6 +273,24 @@ def test_a_database_that_lets_nobody_in_is_told_before_the_connector_exists(
     assert "hunter2" not in str(told.value)
     assert running.status() is None
     running.close()
+
+
+def test_a_copy_of_changes_from_more_partitions_than_are_declared_is_refused(
+    stack: local.Stack, settings: Settings
+) -> None:
+    elsewhere = gs.App("elsewhere").topic("own.public.orders", value=Order, envelope="debezium", partitions=3)
+    with Admin(stack.connection) as admin:
+        admin.ensure([elsewhere])
+    app = gs.App("food")
+    own = app.topic("own.public.orders", value=Order, envelope="debezium")
+
+    @app.delivery(own, to=gs.destinations.Cassandra(table="food.orders", key="id"))
+    def copy(record: gs.Record[gs.Change[Order]]) -> gs.Change[Order]:
+        return record.value
+
+    worker = Worker(app.graph.deliveries["copy"], app.name, stack.connection, settings=settings)
+    with pytest.raises(DefinitionError, match=r"with 3 partitions: a truncate has no key.*test_cdc\.py"):
+        worker.run()
 
 
 def test_no_connect_is_one_sentence_with_what_to_do() -> None:

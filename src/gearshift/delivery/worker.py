@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from gearshift.delivery.targets import Nowhere, ToDestination, ToTopic
 from gearshift.delivery.transacting import Transacting
 from gearshift.delivery.work import Work
 from gearshift.errors import BrokerUnreachableError, DeliveryError, OffsetGoneError, RetriableError
+from gearshift.rules.deliveries import check_copy
 from gearshift.schemas import Registry
 from gearshift.topics import Admin, DeadLetter, DeadLetters, GroupConsumer, TransactionalProducer
 from gearshift.topics.client import missing
@@ -143,7 +145,10 @@ class Worker:
         delivery = self.delivery
         registry = exit_.enter_context(Registry(self._connection))
         with Admin(self._connection) as admin:
-            admin.require([delivery.topic.name])
+            found = admin.require([delivery.topic.name])[delivery.topic.name]
+            # A connector of the user's own may have made more partitions than are declared.
+            topic = replace(delivery.topic, partitions=found.partitions)
+            check_copy(delivery.name, topic, delivery.target, delivery.parallelism, delivery.defined_at)
             admin.ensure_like(delivery.topic.dead_letters, delivery.topic.name)
         self._errands = Errands(self._life, self.flight.wake)
         self._once = Once(delivery, self._connection) if delivery.once_by else None

@@ -32,6 +32,7 @@ from gearshift.stack import find_service
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXT = ("varchar", "text", "ascii")
+_PARTITIONS = 100  # that one statement deletes
 _NAME = re.compile(r"\w{1,48}", re.ASCII)  # Cassandra's own rule
 
 
@@ -116,14 +117,15 @@ class Cassandra:
 
     def _send(self, written: Sequence[Entry]) -> None:
         """Write entries side by side, and wait for all of them; one that empties the table comes alone."""
-        empties = written[0].empties
+        empties, together = written[0].empties, self.batch
         try:
             bound = self._emptying(written[0]) if empties else [self._bind(entry) for entry in written]
         except failures.DRIVER_ERRORS as error:
             raise failures.of_a_statement(error, self.table, self._place) from error
-        # A table of any size may be emptied, and a connection takes only so many statements at once.
-        for place in range(0, len(bound), self.batch):
-            self._send_together(bound[place : place + self.batch])
+        if empties:  # a table of any size, at the pace of other writes
+            together = max(1, together // _PARTITIONS)
+        for place in range(0, len(bound), together):
+            self._send_together(bound[place : place + together])
 
     def _send_together(self, bound: Sequence[Any]) -> None:
         sent: list[Any] = []
@@ -191,10 +193,16 @@ class Cassandra:
 
     def _emptying(self, entry: Entry) -> list[Any]:
         """Deletions of all that was there before the source was truncated; TRUNCATE itself would know no before."""
-        partition = self.key[:1]
-        found = self._session.execute(statements.partitions(self._keyspace, self._name, *partition))
-        prepared = self._prepare(statements.delete(self._keyspace, self._name, partition))
-        return [prepared.bind([self._written_at(entry), row[0]]) for row in found]
+        key = self.key[0]
+        found = [
+            row[0] for row in self._session.execute(statements.partitions(self._keyspace, self._name, key))
+        ]
+        prepared = self._prepare(statements.delete_partitions(self._keyspace, self._name, key))
+        written_at = self._written_at(entry)
+        return [
+            prepared.bind([written_at, found[place : place + _PARTITIONS]])
+            for place in range(0, len(found), _PARTITIONS)
+        ]
 
     def _prepare(self, statement: str) -> Any:
         prepared = self._prepared.get(statement)

@@ -85,6 +85,15 @@ def delete(keyspace: str, table: str, key: Sequence[str]) -> str:
     return f"DELETE FROM {quoted(keyspace)}.{quoted(table)} USING TIMESTAMP ? WHERE {equal}"
 
 
+def delete_partitions(keyspace: str, table: str, key: str) -> str:
+    """Delete the rows of a list of partitions as of a time.
+
+    >>> delete_partitions("power", "meters", "id")
+    'DELETE FROM "power"."meters" USING TIMESTAMP ? WHERE "id" IN ?'
+    """
+    return f"DELETE FROM {quoted(keyspace)}.{quoted(table)} USING TIMESTAMP ? WHERE {quoted(key)} IN ?"
+
+
 def partitions(keyspace: str, table: str, key: str) -> str:
     """The partitions that a table has rows in.
 
