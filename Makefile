@@ -6,7 +6,7 @@ WORKERS ?= 3
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test lint bench bench-tables bench-deliveries bench-cdc lock clean
+.PHONY: help demo demo-food demo-cards test lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench-tables  measure tables beside Spark's own Parquet writer"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
 	@echo "make bench-cdc  measure the way from PostgreSQL to Cassandra"
+	@echo "make bench-ingest  measure ingest by HTTP and files beside Kafka's client alone"
 
 demo: .venv/run.done .venv/spark.done
 	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
@@ -31,10 +32,11 @@ demo-cards: .venv/run.done .venv/spark.done
 test: .venv/dev.done .venv-airflow/done .venv/spark.done lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: .venv/dev.done
+lint: .venv/dev.done .venv-airflow/done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright --project airflow
 	$(BIN)/lint-imports
 
 bench: .venv/dev.done
@@ -42,6 +44,9 @@ bench: .venv/dev.done
 
 bench-cdc: .venv/dev.done
 	$(BIN)/python benchmarks/cdc_latency.py $(ARGS)
+
+bench-ingest: .venv/dev.done
+	$(BIN)/python benchmarks/ingest.py $(ARGS)
 
 bench-tables: .venv/dev.done
 	$(BIN)/python benchmarks/tables.py $(ARGS)

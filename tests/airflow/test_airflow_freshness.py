@@ -52,6 +52,19 @@ def test_an_interval_that_was_run_before_its_end_is_not_complete() -> None:
     assert complete_until(DAILY, [], None, "shop", NOW)[0] is None
 
 
+def test_a_result_is_complete_up_to_an_interval_that_failed() -> None:
+    def interval(day: int) -> dict[str, str]:
+        start, end = (datetime(2026, 3, each, tzinfo=UTC).isoformat() for each in (day, day + 1))
+        return {"start": start, "end": end, "began": "2026-03-31T00:00:00+00:00"}
+
+    ledger = {"app": "shop", "pipeline": "per_day", "intervals": [interval(27), interval(29), interval(30)]}
+    failed = {**ledger, "failed_intervals": [interval(28)]}
+    assert complete_until(DAILY, [failed], None, "shop", NOW)[0] == datetime(2026, 3, 28, tzinfo=UTC)
+    # One whose second run failed has the result of the first.
+    again = {**ledger, "failed_intervals": [interval(29)]}
+    assert complete_until(DAILY, [again], None, "shop", NOW)[0] == datetime(2026, 3, 31, tzinfo=UTC)
+
+
 def test_a_stream_is_complete_when_nothing_is_left_or_its_latency_is_known() -> None:
     assert complete_until(STREAM, [], runner(), "shop", NOW)[0] == NOW
     behind = runner(lag=7, latency_p99_ms=250.0)

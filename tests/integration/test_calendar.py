@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,12 @@ class Warehouse:
                 "visits_a_day",
                 "visits_a_week",
                 "visits_a_fortnight",
+                "calls",
+                "calls_a_day",
             )
         }
         self.jammed: set[int] = set()
-        """The days of the month on which the visits cannot be counted."""
+        """The days of the month on which nothing can be counted."""
 
     def uri(self, name: str) -> str:
         return tables.table_uri(self.settings.warehouse_uri, name)
@@ -158,11 +160,18 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     def by_week(by_day: DataFrame) -> DataFrame:
         return by_day.agg(F.sum("n").alias("n"))
 
-    @app.pipeline(source=table["visits"], to=table["visits_a_day"], freshness="1 day", by="sold_at")
-    def visits_a_day(visits: DataFrame, interval: gs.Interval) -> DataFrame:
+    def counted(rows: DataFrame, interval: gs.Interval) -> DataFrame:
         if interval.start.day in made.jammed:
             raise ValueError(f"the counter is jammed on day {interval.start.day}")
-        return visits.agg(F.count("*").alias("n"), F.lit(interval.start).alias("day"))
+        return rows.agg(F.count("*").alias("n"), F.lit(interval.start).alias("day"))
+
+    @app.pipeline(source=table["visits"], to=table["visits_a_day"], freshness="1 day", by="sold_at")
+    def visits_a_day(visits: DataFrame, interval: gs.Interval) -> DataFrame:
+        return counted(visits, interval)
+
+    @app.pipeline(source=table["calls"], to=table["calls_a_day"], freshness="1 day", by="sold_at")
+    def calls_a_day(calls: DataFrame, interval: gs.Interval) -> DataFrame:
+        return counted(calls, interval)
 
     @app.pipeline(source=table["visits_a_day"], to=table["visits_a_week"], freshness="1 week", by="day")
     def visits_a_week(visits_a_day: DataFrame) -> DataFrame:
@@ -388,15 +397,15 @@ def test_an_interval_that_fails_keeps_only_those_waiting_that_are_made_of_it(
 
 
 @pytest.fixture
-def driver(warehouse: Warehouse, engine: Engine) -> Iterator[Callable[[bool], Driver]]:
-    """What keeps the pipeline of visits running, with the scheduler or without."""
+def driver(engine: Engine) -> Iterator[Callable[[bool], Driver]]:
+    """What keeps the pipeline of calls running, with the scheduler or without."""
     with ExitStack() as closing:
         registry = closing.enter_context(Registry(engine.connection))
         letters = closing.enter_context(DeadLetters(engine.connection))
 
         def made(scheduler: bool) -> Driver:
             settings = engine.settings.model_copy(update={"scheduler": scheduler})
-            pipeline = engine.graph.pipelines["visits_a_day"]
+            pipeline = engine.graph.pipelines["calls_a_day"]
             opened = Driver(replace(engine, settings=settings), pipeline, registry, letters)
             closing.callback(opened.close)
             opened.open()
@@ -405,55 +414,46 @@ def driver(warehouse: Warehouse, engine: Engine) -> Iterator[Callable[[bool], Dr
         yield made
 
 
-def test_a_runner_shows_what_failed_and_goes_on(
-    warehouse: Warehouse, driver: Callable[[bool], Driver]
-) -> None:
-    yesterday = datetime.now(BERLIN) - timedelta(days=1)
-    days = [yesterday - timedelta(days=n) for n in range(3)]
-    warehouse.write("visits", [("pen", Decimal(1), day) for day in days])
-    warehouse.jammed = {days[1].day}
-    running = driver(True)
-
-    def failed(number: int) -> bool:
-        failures = running.books.ledger.failed_intervals
-        return running.condition.state == "failed" and [each.tries for each in failures] == [number]
-
-    eventually(lambda: failed(2), within=120)
-    assert f"jammed on day {days[1].day}" in (running.condition.error or "")
-    assert running.condition.next_run is not None
-    assert {row["day"].astimezone(BERLIN).date() for row in warehouse.rows("visits_a_day")} >= {
-        days[0].date(),
-        days[2].date(),
-    }
-    stretch = running.books.ledger.stretches[-1]
-    assert "jammed on day" in (stretch.error or "")
-    warehouse.jammed = set()
-    eventually(lambda: running.condition.state == "waiting", within=120)
-    assert (running.condition.error, running.books.ledger.failed_intervals) == (None, [])
+def calls_a_day(warehouse: Warehouse) -> dict[date, int]:
+    return {row["day"].astimezone(BERLIN).date(): row["n"] for row in warehouse.rows("calls_a_day")}
 
 
 def test_without_the_scheduler_intervals_run_only_when_somebody_says_so(
     warehouse: Warehouse, engine: Engine, driver: Callable[[bool], Driver]
 ) -> None:
-    yesterday = (datetime.now(BERLIN) - timedelta(days=1)).replace(hour=12)
-    warehouse.write("visits", [("pen", Decimal(1), yesterday)] * 4)
+    yesterday = datetime.now(BERLIN) - timedelta(days=1)
+    warehouse.write("calls", [("pen", Decimal(1), yesterday)] * 4)
     running = driver(False)
-    eventually(lambda: running.condition.state == "left to gearshift batch run", within=30)
-
-    def counted() -> list[int]:
-        """The visits of yesterday, in the result; 1 of the last test, or none if it did not run."""
-        return [row["n"] for row in warehouse.rows("visits_a_day") if row["day"].date() == yesterday.date()]
-
-    before, looked = counted(), running.condition.next_run
-    assert (before in ([], [1]), looked) == (True, None)
-    stretches = len(running.books.ledger.stretches)
+    left = "left to gearshift batch run"
+    eventually(lambda: running.condition.state == left, within=30)
+    assert running.condition.next_run is None
+    assert not tables.exists(warehouse.uri("calls_a_day"))
     start, end = (f"{yesterday + timedelta(days=n):%Y-%m-%d}" for n in (0, 1))
-    [entry] = run(engine, "visits_a_day", start, end)
-    assert (entry.why, counted()) == ("test", [4])
-    assert (running.condition.state, len(running.books.ledger.stretches)) == (
-        "left to gearshift batch run",
-        stretches,
-    )
+    [entry] = run(engine, "calls_a_day", start, end)
+    assert (entry.why, calls_a_day(warehouse)) == ("test", {yesterday.date(): 4})
+    assert (running.condition.state, running.books.ledger.stretches) == (left, [])
+
+
+def test_a_runner_shows_what_failed_and_goes_on(
+    warehouse: Warehouse, driver: Callable[[bool], Driver]
+) -> None:
+    days = [datetime.now(BERLIN) - timedelta(days=n) for n in (1, 2, 3)]
+    warehouse.write("calls", [("pen", Decimal(1), day) for day in days])
+    warehouse.jammed = {days[1].day}
+    running = driver(True)
+
+    def error() -> str | None:
+        [*failures] = running.books.ledger.failed_intervals
+        return running.condition.error if [each.tries for each in failures] == [2] else None
+
+    shown = eventually(error, within=240)
+    assert f"jammed on day {days[1].day}" in shown
+    assert set(calls_a_day(warehouse)) == {days[0].date(), days[2].date()}
+    assert running.books.ledger.stretches[0].error is not None
+    warehouse.jammed = set()
+    eventually(lambda: running.condition.state == "waiting", within=240)
+    assert (running.condition.error, running.books.ledger.failed_intervals) == (None, [])
+    assert set(calls_a_day(warehouse)) == {day.date() for day in days}
 
 
 APP = """

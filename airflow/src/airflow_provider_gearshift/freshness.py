@@ -62,6 +62,15 @@ def complete_until(
             for each in (ledger or {}).get("intervals", ())
             if datetime.fromisoformat(each["began"]) >= datetime.fromisoformat(each["end"])
         ]
+        # What failed and has no result yet is a gap: up to there the result is complete, and no further.
+        known = {each["start"] for each in (ledger or {}).get("intervals", ())}
+        gaps = [
+            datetime.fromisoformat(each["start"])
+            for each in (ledger or {}).get("failed_intervals", ())
+            if each["start"] not in known
+        ]
+        if ends and gaps and min(gaps) < max(ends):
+            return min(gaps), "an interval that failed"
         return max(ends, default=None), "its last interval"
     running = _running(runner, app, name)
     if running is not None and running["lag"] == 0:

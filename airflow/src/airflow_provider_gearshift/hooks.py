@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -38,9 +38,8 @@ class GearshiftHook(BaseHook):
         gearshift_conn_id: str | None = None,
     ) -> None:
         super().__init__()
-        extra: dict[str, Any] = (
-            self.get_connection(gearshift_conn_id).extra_dejson if gearshift_conn_id else {}
-        )
+        found = self.get_connection(gearshift_conn_id).extra_dejson if gearshift_conn_id else {}
+        extra = cast("dict[str, Any]", found)
         self.words = _find(
             command or extra.get("command") or os.environ.get("GEARSHIFT_COMMAND") or "gearshift"
         )

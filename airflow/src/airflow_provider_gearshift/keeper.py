@@ -23,7 +23,11 @@ def main(folder: Path, patience: float, command: list[str]) -> None:
     alive = _lock(folder / "alive")
     if os.fork():
         os._exit(0)  # the lock is the child's now, and nobody has to wait for it
-    signal.signal(signal.SIGTERM, lambda *_: (folder / "cancel").touch())
+
+    def cancel(*_: object) -> None:
+        (folder / "cancel").touch()
+
+    signal.signal(signal.SIGTERM, cancel)
     busy = _lock(folder / "busy")
     with (folder / "log").open("ab") as log, (folder / "data").open("ab") as data:
         try:

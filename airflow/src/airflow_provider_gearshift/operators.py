@@ -155,7 +155,7 @@ class GearshiftBatchOperator(BaseOperator):
         """The interval's ends, as the command takes them."""
         if self.interval_start is not None and self.interval_end is not None:
             return self.interval_start, self.interval_end
-        dag_run = context["dag_run"]
+        dag_run = context["dag_run"]  # pyright: ignore[reportTypedDictNotRequiredAccess]  (a task that runs has one)
         start, end = dag_run.data_interval_start, dag_run.data_interval_end
         if self.calendar is None and start is not None and end is not None and start < end:
             return start.isoformat(), end.isoformat()
@@ -183,7 +183,7 @@ class GearshiftBatchOperator(BaseOperator):
 
     def _folder_for(self, context: Context) -> Path:
         """This try's folder, when what an earlier try of the task may have left is ended: two would be in each other's way."""
-        ti = context["ti"]
+        ti = context["ti"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
         root = (
             self.state_folder or Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "gearshift"
         )

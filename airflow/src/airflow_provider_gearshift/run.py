@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 PATIENCE = 20.0
 """Seconds a command has to end by itself when it is cancelled."""
@@ -96,7 +96,7 @@ class Run:
             except ValueError:
                 continue
             if isinstance(value, dict):
-                found.append(value)
+                found.append(cast("dict[str, Any]", value))
         return found
 
     def last_words(self, count: int = 10) -> str:

@@ -33,9 +33,13 @@ log = logging.getLogger(__name__)
 
 _LOOKS_EVERY = 0.25
 _LONGEST_WAIT = 10.0
-_WITHIN = timedelta(minutes=2)
 _ROWS_AT_ONCE = 1_000_000
-_SECONDS_AT_ONCE = 45.0  # a transaction keeps its readers waiting, and must end long before it times out
+_SECONDS_AT_ONCE = (
+    20.0  # a file is seen whole if it is sent within this; longer, and its readers wait too long
+)
+# Readers wait so long for a source that was killed and does not come back. Three times what a part takes, because the
+# disk may stand still in the middle of one.
+_WITHIN = timedelta(seconds=60)
 _LOOKS_UP_EVERY = 1_000  # rows
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REMEMBERED = timedelta(days=1)
+# Readers wait so long for a port that was killed and does not come back. Nothing is waited for while a transaction is
+# open, so only brokers that do not answer make one last.
 _WITHIN = timedelta(seconds=15)
 _RECORDS_AT_ONCE = 20_000
 _FORGETS_EVERY = timedelta(hours=1)

@@ -32,6 +32,9 @@ _AT_ONCE = timedelta(milliseconds=50)  # what is sent and not committed waits so
 _WORTH_A_COMMIT = 0.01  # seconds
 _RECORDS_AT_ONCE = 1_000
 _TRY_AGAIN = 1.0
+# Readers wait so long for a source that was killed and does not come back. A generator that takes longer for its next
+# value has its last ones taken back, and they are sent again.
+_WITHIN = timedelta(seconds=15)
 
 
 class Simulator:
@@ -103,7 +106,7 @@ class Simulator:
             try:
                 with Registry(self._connection) as registry:
                     encoded = Encoded(self.source.topic, registry)
-                transactions = MarkedTransactions(self._connection, self.source.marks)
+                transactions = MarkedTransactions(self._connection, self.source.marks, within=_WITHIN)
                 self.error = None
                 self._send_marked(transactions, encoded, f"seed {seed}")
                 transactions.close()

@@ -113,6 +113,8 @@ class Kafka:
             "group.consumer.session.timeout.ms": 10000,
             "group.consumer.min.heartbeat.interval.ms": 1000,
             "group.consumer.heartbeat.interval.ms": 2000,
+            # A transaction whose producer was killed is aborted this soon after its time, not up to 10 s later.
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
             # Room for a large record now and then; a producer's own limit is what keeps them rare.
             "message.max.bytes": 10485880,
             # A killed broker is given up after this, and only then may it come back: the usual 9 s make that slow.
