@@ -19,9 +19,6 @@ from gearshift.stack.artifacts import jars
 # Java processes of tests live too short for what its second compiler costs them.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# A test's Spark lives for seconds: what Java's second compiler and parallel collector cost it never earns back.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:

@@ -19,10 +19,7 @@ from gearshift.stack.processes import gone
 from tests.support import eventually
 
 _ROOT = Path(__file__).parents[2]
-_START_FAST = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # these live for seconds: compiling them well does not pay
-)
-_UP_WITHIN = timedelta(seconds=120)
+_UP_WITHIN = timedelta(seconds=240)
 _ENDS_WITHIN = timedelta(seconds=60)
 
 
@@ -53,7 +50,6 @@ class RunnerProcess:
                 env={
                     **environment,
                     "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'src'}",
-                    "JAVA_TOOL_OPTIONS": _START_FAST,
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=said,

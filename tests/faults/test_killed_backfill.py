@@ -94,7 +94,6 @@ class Shop:
             env={
                 **clean,
                 "PYTHONPATH": os.pathsep.join([*filter(None, [clean.get("PYTHONPATH")]), str(_ROOT)]),
-                "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
