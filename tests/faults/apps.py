@@ -18,7 +18,7 @@ EVERY_GEAR = {
     for kind in ("copy", "count")
 }
 # For each record: so that a batch takes seconds, and a test can meet it in its middle.
-_A_MILLISECOND = "reflect('java.lang.Thread', 'sleep', 1L) is null"
+_A_MOMENT = "reflect('java.lang.Thread', 'sleep', 2L) is null"
 PACE = "2 seconds"  # so that near-real-time starts a micro-batch every second
 
 
@@ -31,9 +31,7 @@ class Pipelines:
     targets: dict[str, gs.Topic]
 
 
-def copies_and_counts(
-    name: str, gears: Mapping[str, str], *, batches: str = "1 hour", replicas: int | None = None
-) -> Pipelines:
+def copies_and_counts(name: str, gears: Mapping[str, str], *, replicas: int | None = None) -> Pipelines:
     """Declare a pipeline for each name: stateless for `copy_…`, stateful for `count_…`."""
     app = gs.App(name)
     events = app.topic(f"{name}-events", value=Event, key="key", partitions=3, replicas=replicas)
@@ -44,7 +42,7 @@ def copies_and_counts(
             return events
 
         def copy_slowly(events: DataFrame) -> DataFrame:
-            return events.where(_A_MILLISECOND)
+            return events.where(_A_MOMENT)
 
         def count(events: DataFrame) -> DataFrame:
             return events.groupBy("key").agg(F.count("*").alias("count"))
@@ -54,7 +52,9 @@ def copies_and_counts(
         transform.__name__ = pipeline
         target = f"{name}-{pipeline.replace('_', '-')}"
         targets[pipeline] = app.topic(target, value=value, key="key", partitions=3, replicas=replicas)
-        pace = batches if gear == BATCH else PACE
+        pace = (
+            "1 hour" if gear == BATCH else PACE
+        )  # the first batch runs at once, the others when a test says
         app.pipeline(source=events, to=targets[pipeline], freshness=pace, gear=gear)(transform)
     return Pipelines(app, events, targets)
 

@@ -22,7 +22,7 @@ from gearshift.tables import files
 from tests.faults.apps import NEAR, REAL, copies_and_counts, keep
 from tests.support import eventually
 
-_ALL_THERE_WITHIN = 120.0
+_ALL_THERE_WITHIN = 170.0
 
 
 def die() -> None:

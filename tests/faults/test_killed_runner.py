@@ -47,12 +47,12 @@ def test_a_runner_killed_in_every_gear_goes_on_and_nothing_is_lost(
     admin.ensure([declared.events, *declared.targets.values()])
     in_batch = [name for name, gear in EVERY_GEAR.items() if gear == BATCH]
     with ExitStack() as flowing:
-        flow = flowing.enter_context(Flow(connection, declared.events, rate=500))
+        flow = flowing.enter_context(Flow(connection, declared.events, rate=300))
         with RunnerProcess.of_file(settings, folder, file) as runner, ThreadPoolExecutor(2) as pool:
             assert runner.gears() == EVERY_GEAR
             wait_for_output(admin, declared, EVERY_GEAR, more_than=0)
             sent = flow.sent
-            eventually(lambda: flow.sent > sent + 5000, within=60)
+            eventually(lambda: flow.sent > sent + 3000, within=60)
             for name in in_batch:
                 pool.submit(runner.shift, name, BATCH)  # it never hears of its end
             wait_for_output(admin, declared, ["copy_in_batch"])
@@ -81,7 +81,7 @@ def test_a_runner_killed_between_the_steps_of_a_shift_goes_on_and_nothing_is_los
     admin.ensure([declared.events])
     expected = before
     with ExitStack() as flowing:
-        flow = flowing.enter_context(Flow(connection, declared.events, rate=500))
+        flow = flowing.enter_context(Flow(connection, declared.events, rate=100))
         for steps in kills:
             at = {name: steps[int(name[-1])] for name in before}
             points = [f"{name}={after[name]}:{step}" for name, step in at.items()]

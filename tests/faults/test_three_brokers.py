@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from gearshift.pipelines.driver import Driver
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
 from gearshift.topics import Admin
-from tests.faults.apps import EVERY_GEAR, PACE, Pipelines, copies_and_counts
+from tests.faults.apps import BATCH, EVERY_GEAR, Pipelines, copies_and_counts
 from tests.flow import Flow, highest_counts, seen_twice, values
 from tests.support import eventually
 
@@ -40,7 +41,7 @@ def three(tmp_path: Path) -> Iterator[local.Stack]:
 def test_the_death_of_a_leader_stops_no_query_in_any_gear_and_loses_nothing(
     three: local.Stack, tmp_path: Path, unique: str
 ) -> None:
-    declared = copies_and_counts(unique, EVERY_GEAR, batches=PACE, replicas=3)
+    declared = copies_and_counts(unique, EVERY_GEAR, replicas=3)
     settings = load(
         {
             "home": tmp_path / "home",
@@ -52,14 +53,15 @@ def test_the_death_of_a_leader_stops_no_query_in_any_gear_and_loses_nothing(
     )
     with Runner(declared.app, settings) as runner, ExitStack() as flowing:
         flow = flowing.enter_context(Flow(three.connection, declared.events, rate=500))
-        wait_until_written(three, declared, dict.fromkeys(EVERY_GEAR, 1))
-        running = run_ids(runner)
-        broker = leader_of_all(three, declared)
-        os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
-        wait_for_new_leaders(three, declared, broker)
-        copies = {name: flow.sent + 500 for name in EVERY_GEAR if name.startswith("copy_")}
-        wait_until_written(three, declared, copies)
-        wait_for_reports(runner, 2)
+        with batches_all_the_time(runner):
+            wait_until_written(three, declared, dict.fromkeys(EVERY_GEAR, 1))
+            running = run_ids(runner)
+            broker = leader_of_all(three, declared)
+            os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
+            wait_for_new_leaders(three, declared, broker)
+            copies = {name: flow.sent + 500 for name in EVERY_GEAR if name.startswith("copy_")}
+            wait_until_written(three, declared, copies)
+            wait_for_reports(runner, 2)
         assert run_ids(runner) == running, "a query was restarted"
         assert all(driver.condition.restarts == 0 for driver in runner.drivers.values())
         flowing.close()
@@ -76,6 +78,27 @@ def test_the_death_of_a_leader_stops_no_query_in_any_gear_and_loses_nothing(
                 assert seen_twice(written) == ledger.replayed, name
             else:
                 assert sum(highest_counts(written).values()) == flow.sent, name
+
+
+@contextmanager
+def batches_all_the_time(runner: Runner) -> Iterator[None]:
+    """Run the pipelines in batch again and again, so that a fault meets them at work."""
+    stopping = threading.Event()
+
+    def run(name: str) -> None:
+        while not stopping.wait(0.2):
+            with suppress(BrokerUnreachableError):  # it is refused before it begins
+                runner.shift(name, Gear.BATCH)
+
+    in_batch = [name for name, gear in EVERY_GEAR.items() if gear == BATCH]
+    with ThreadPoolExecutor(len(in_batch)) as pool:
+        running = [pool.submit(run, name) for name in in_batch]
+        try:
+            yield
+        finally:
+            stopping.set()
+    for each in running:
+        each.result()
 
 
 def run_ids(runner: Runner) -> dict[str, str]:

@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql import SparkSession
 
 from gearshift.topics.client import ANSWER_WITHIN
