@@ -35,7 +35,7 @@ class Books:
 
     def __init__(self, engine: Engine, pipeline: Pipeline, letters: DeadLetters) -> None:
         self.ledger = Ledger(open_folder(engine.folder_of(pipeline)), engine.graph.app, pipeline.name)
-        self.versions: Versions = {}
+        self._versions: Versions = {}
         self._engine = engine
         self._pipeline = pipeline
         self._letters = letters
@@ -50,6 +50,17 @@ class Books:
         ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def versions(self) -> Versions:
+        """The schemas with which the topics are read."""
+        return self._versions
+
+    @versions.setter
+    def versions(self, versions: Versions) -> None:
+        with self._news:
+            self._versions = versions
+            self._news.notify_all()
 
     def report(self, progress: Progress) -> None:
         """Take a batch's report; returns at once."""
@@ -151,7 +162,8 @@ class Books:
         wait, tried = 1.0, False
         while True:
             with self._news:
-                while not self._behind():
+                # What an earlier run left to look after waits until it is known how to read it.
+                while not (self._behind() and self._versions):
                     if self._closing:
                         return
                     self._news.wait()
@@ -178,7 +190,7 @@ class Books:
             set_aside(
                 self._engine,
                 self._pipeline,
-                self.versions,
+                self._versions,
                 starts=progress.starts or self.ledger.checkpoint.first_offsets(),
                 ends=progress.ends,
                 corrupt=progress.corrupt,
@@ -191,7 +203,7 @@ class Books:
             found = -known + set_aside(
                 self._engine,
                 self._pipeline,
-                self.versions,
+                self._versions,
                 starts=previous.ends if previous else self.ledger.checkpoint.first_offsets(),
                 ends=logged.ends,
                 corrupt=None,
