@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -38,8 +38,8 @@ class GearshiftHook(BaseHook):
         gearshift_conn_id: str | None = None,
     ) -> None:
         super().__init__()
-        found = self.get_connection(gearshift_conn_id).extra_dejson if gearshift_conn_id else {}
-        extra = cast("dict[str, Any]", found)
+        connection: Any = self.get_connection(gearshift_conn_id) if gearshift_conn_id else None
+        extra: dict[str, Any] = connection.extra_dejson if connection else {}
         self.words = _find(
             command or extra.get("command") or os.environ.get("GEARSHIFT_COMMAND") or "gearshift"
         )
