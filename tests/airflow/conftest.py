@@ -37,7 +37,6 @@ class Airflow:
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",
             "GEARSHIFT_COMMAND": str(GEARSHIFT),
-            # Each interval is a Spark of its own for some seconds: too few to pay for the optimizing compiler.
             "NO_COLOR": "1",
             "COLUMNS": "500",
         }
