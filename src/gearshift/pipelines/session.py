@@ -61,9 +61,8 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": _AVRO_LIMITS,
-    "spark.executor.extraJavaOptions": _AVRO_LIMITS,
 }
+_DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 
 
 def slots_needed(partitions: Iterable[int], *, shuffles: bool) -> int:
@@ -113,17 +112,10 @@ def open_session(
     # And py4j every exception of a table's batch, which the driver tells of in a sentence.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     paths = [str(jar) for jar in jars]
-    configuration = {
-        **_DEFAULTS,
-        **(_LOCAL_CHECKPOINTS if settings.checkpoints_uri.startswith("file:") else {}),
-        "spark.jars": ",".join(paths),
-        **settings.spark,
-    }
+    configuration = _configuration(settings, {"spark.jars": ",".join(paths)}, log_file)
+    if brief:
+        configuration[_DRIVER_JAVA] += " -XX:TieredStopAtLevel=1"
     if log_file is not None:
-        options = f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()}"
-        options += " -XX:TieredStopAtLevel=1" if brief else ""
-        key = "spark.driver.extraJavaOptions"
-        configuration[key] = f"{configuration[key]} {options} {startup.options(settings)}"
         _launch(configuration, log_file)
     builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
@@ -136,12 +128,7 @@ def open_session(
 
 def start_java(settings: Settings, *, log_file: Path) -> Any:
     """Spark's Java process without a session in it: the jars, and a way to call them."""
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    options = (
-        f"-Dlog4j2.configurationFile={_log_configuration(log_file).as_uri()} {startup.options(settings)}"
-    )
-    name = "spark.driver.extraJavaOptions"
-    _launch({**_DEFAULTS, **settings.spark, name: f"{settings.spark.get(name, '')} {options}"}, log_file)
+    _launch(_configuration(settings, {}, log_file), log_file)
     return SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
 
 
@@ -161,6 +148,22 @@ def _send_user_code(graph: Graph) -> None:
     names = {pipeline.transform.__module__ for pipeline in graph.pipelines.values()} - {"__main__"}
     for name in names & sys.modules.keys():
         cloudpickle.register_pickle_by_value(sys.modules[name])  # pyright: ignore[reportUnknownMemberType]
+
+
+def _configuration(settings: Settings, ours: dict[str, str], log_file: Path | None) -> dict[str, str]:
+    """What Spark is told: the user's settings go over ours, and Java's options add up."""
+    found = {
+        **_DEFAULTS,
+        **(_LOCAL_CHECKPOINTS if settings.checkpoints_uri.startswith("file:") else {}),
+        **ours,
+        **settings.spark,
+    }
+    for name in (_DRIVER_JAVA, _EXECUTOR_JAVA):
+        found[name] = f"{_AVRO_LIMITS} {settings.spark.get(name, '')}"
+    if log_file is not None:
+        log_configuration = _log_configuration(log_file).as_uri()
+        found[_DRIVER_JAVA] += f" -Dlog4j2.configurationFile={log_configuration} {startup.options(settings)}"
+    return found
 
 
 def _launch(configuration: dict[str, str], log_file: Path) -> None:
