@@ -1,8 +1,9 @@
-"""A runner that kills itself at named points: `python -m tests.faults.runner_process NAME POINT…`.
+"""A runner that kills itself at a named point: `python -m tests.faults.runner_process APP NAME POINT…`.
 
-A point is `PIPELINE=GEAR:STEP`: a step of a shift of that pipeline to that gear. For the app with tables it
-is `PIPELINE:files`, when a batch's files are written and not committed, or `PIPELINE:rows`, when they are
-committed and Spark does not know yet. All the pipelines are at their points at once when it happens.
+A point is `PIPELINE GEAR STEP`, three words: a step of a shift of that pipeline to that gear. When
+several are given, all the shifts are at their steps at once when it happens. For the app with a table it
+is `files`, when a batch's files are written and not committed, or `rows`, when they are committed and
+Spark does not know yet.
 """
 
 from __future__ import annotations
@@ -19,10 +20,8 @@ from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
 from gearshift.tables import files
-from tests.faults.apps import NEAR, REAL, copies_and_counts, keep
+from tests.faults.apps import copy_and_count, keep
 from tests.support import eventually
-
-_ALL_THERE_WITHIN = 170.0
 
 
 def die() -> None:
@@ -30,73 +29,64 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_in_shifts(name: str, points: dict[str, str]) -> None:
+def die_in_shifts(name: str, points: list[tuple[str, str, str]]) -> None:
     """Die when each of the shifts is at its step."""
-    shifts = {pipeline: tuple(point.split(":")) for pipeline, point in points.items()}
-    # Each starts in the gear that its shift leaves.
-    declared = copies_and_counts(
-        name, {pipeline: REAL if gear == NEAR else NEAR for pipeline, (gear, _) in shifts.items()}
-    )
-    together = threading.Barrier(len(shifts), action=die)
+    declared = copy_and_count(name, copy_in="near-real-time", count_in="real-time")
+    together = threading.Barrier(len(points), action=die)
 
     def shift(runner: Runner, pipeline: str, gear: str, step: str) -> None:
         def on_step(reached: str, _: str) -> None:
             if reached == step:
-                together.wait(_ALL_THERE_WITHIN)
+                together.wait(60)
 
         try:
             runner.shift(pipeline, Gear.named(gear), on_step=on_step)
         finally:
             together.abort()
 
-    with Runner(declared.app, load()) as runner, ThreadPoolExecutor(len(shifts)) as pool:
-        names = [topic.name for topic in declared.targets.values()]
-        before = written(runner, names)
-        eventually(
-            lambda: all(count > before[topic] for topic, count in written(runner, names).items()),
-            within=_ALL_THERE_WITHIN,
-        )
-        for shifting in [pool.submit(shift, runner, pipeline, *words) for pipeline, words in shifts.items()]:
+    with Runner(declared.app, load()) as runner, ThreadPoolExecutor(len(points)) as pool:
+        for target in (declared.copies, declared.counts):
+            before = written(runner, target.name)
+            eventually(lambda name=target.name, before=before: written(runner, name) > before, within=60)
+        for shifting in [pool.submit(shift, runner, *point) for point in points]:
             shifting.result()
 
 
-def die_in_writes(name: str, points: dict[str, str]) -> None:
-    """Die when each of the tables is in the middle of a batch that holds rows."""
-    declared = keep(name, points)
-    at = {f"{name}_{pipeline}": point for pipeline, point in points.items()}
-    together = threading.Barrier(len(points), action=die)
-    write, append = files.write, tables.append
+def die_in_a_write(name: str, point: str) -> None:
+    """Die in the middle of the first batch that holds rows."""
+    declared = keep(name)
+    if point == "files":
+        write = files.write
 
-    def meet(uri: str, point: str, rows: int) -> None:
-        if rows and at[uri.rpartition("/")[2]] == point:
-            together.wait(_ALL_THERE_WITHIN)
+        def write_and_die(*arguments: Any, **named: Any) -> Any:
+            written = write(*arguments, **named)
+            if written.rows:
+                die()
+            return written
 
-    def write_and_die(frame: Any, uri: str, **named: Any) -> Any:
-        written = write(frame, uri, **named)
-        meet(uri, "files", written.rows)
-        return written
+        files.write = write_and_die
+    else:
+        append = tables.append
 
-    def append_and_die(table: Any, uri: str, frame: Any, **named: Any) -> Any:
-        commit = append(table, uri, frame, **named)
-        meet(uri, "rows", commit.rows)
-        return commit
+        def append_and_die(*arguments: Any, **named: Any) -> Any:
+            commit = append(*arguments, **named)
+            if commit.rows:
+                die()
+            return commit
 
-    files.write, tables.append = write_and_die, append_and_die
+        tables.append = append_and_die
     with Runner(declared.app, load()):
-        threading.Event().wait(_ALL_THERE_WITHIN)
+        threading.Event().wait(60)
 
 
-def written(runner: Runner, topics: list[str]) -> dict[str, int]:
-    """How many records are on each topic."""
-    found = dict.fromkeys(topics, 0)
-    for (topic, _), end in runner.engine.admin.end_offsets(topics).items():
-        found[topic] += end
-    return found
+def written(runner: Runner, topic: str) -> int:
+    """How many records are on a topic."""
+    return sum(runner.engine.admin.end_offsets([topic]).values())
 
 
 if __name__ == "__main__":
     _, name, *words = sys.argv
-    if "=" in words[0]:
-        die_in_shifts(name, dict(word.split("=") for word in words))
+    if len(words) == 1:
+        die_in_a_write(name, words[0])
     else:
-        die_in_writes(name, dict(word.split(":") for word in words))
+        die_in_shifts(name, list(zip(words[::3], words[1::3], words[2::3], strict=True)))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,11 @@ from gearshift.pipelines.driver import Driver
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
 from gearshift.topics import Admin
-from tests.faults.apps import BATCH, EVERY_GEAR, Pipelines, copies_and_counts
+from tests.faults.apps import CopyAndCount, copy_and_count
 from tests.flow import Flow, highest_counts, seen_twice, values
 from tests.support import eventually
 
-_WITHIN = 120
+BATCH, NEAR, REAL = Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME
 
 
 @pytest.fixture
@@ -38,10 +36,10 @@ def three(tmp_path: Path) -> Iterator[local.Stack]:
 
 
 @pytest.mark.timeout(480)
-def test_the_death_of_a_leader_stops_no_query_in_any_gear_and_loses_nothing(
+def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
     three: local.Stack, tmp_path: Path, unique: str
 ) -> None:
-    declared = copies_and_counts(unique, EVERY_GEAR, replicas=3)
+    declared = copy_and_count(unique, copy_in="near-real-time", count_in="near-real-time", replicas=3)
     settings = load(
         {
             "home": tmp_path / "home",
@@ -53,117 +51,93 @@ def test_the_death_of_a_leader_stops_no_query_in_any_gear_and_loses_nothing(
     )
     with Runner(declared.app, settings) as runner, ExitStack() as flowing:
         flow = flowing.enter_context(Flow(three.connection, declared.events, rate=500))
-        with batches_all_the_time(runner):
-            wait_until_written(three, declared, dict.fromkeys(EVERY_GEAR, 1))
-            running = run_ids(runner)
-            broker = leader_of_all(three, declared)
+        for gear in (NEAR, REAL):
+            for name in ("copy", "count"):
+                runner.shift(name, gear)
+            _wait_for_commits(runner, 1)
+            before = _run_ids(runner)
+            broker = _leader_of_all(three, declared)
             os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
-            wait_for_new_leaders(three, declared, broker)
-            copies = {name: flow.sent + 500 for name in EVERY_GEAR if name.startswith("copy_")}
-            wait_until_written(three, declared, copies)
-            wait_for_reports(runner, 2)
-        assert run_ids(runner) == running, "a query was restarted"
+            _wait_for_new_leaders(three, declared, broker)
+            _wait_for_copies(three, declared, flow.sent + 500)
+            _wait_for_commits(runner, 2)
+            assert _run_ids(runner) == before, f"a query was restarted in {gear}"
+            three.start_service(broker)
+            _wait_for_all_replicas(three, declared)
         assert all(driver.condition.restarts == 0 for driver in runner.drivers.values())
         flowing.close()
-        with ThreadPoolExecutor(len(EVERY_GEAR)) as pool:
-            list(pool.map(lambda name: runner.shift(name, Gear.BATCH), EVERY_GEAR))
-        for name, driver in runner.drivers.items():
-            ledger = driver.books.ledger
-            assert [stretch.error for stretch in ledger.stretches if stretch.error] == [], name
-            assert ledger.gap == 0, name
-            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent, name
-            written = values(three.connection, declared.targets[name])
-            if name.startswith("copy_"):
-                assert {event.n for event in written} == set(range(flow.sent)), name
-                assert seen_twice(written) == ledger.replayed, name
-            else:
-                assert sum(highest_counts(written).values()) == flow.sent, name
+        for name in ("copy", "count"):
+            runner.shift(name, BATCH)
+        copied = values(three.connection, declared.copies)
+        assert {event.n for event in copied} == set(range(flow.sent))
+        assert sum(highest_counts(values(three.connection, declared.counts)).values()) == flow.sent
+        ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
+        assert seen_twice(copied) == ledgers["copy"].replayed
+        for ledger in ledgers.values():
+            assert ledger.gap == 0
+            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
 
 
-@contextmanager
-def batches_all_the_time(runner: Runner) -> Iterator[None]:
-    """Run the pipelines in batch again and again, so that a fault meets them at work."""
-    stopping = threading.Event()
-
-    def run(name: str) -> None:
-        while not stopping.wait(0.2):
-            with suppress(BrokerUnreachableError):  # it is refused before it begins
-                runner.shift(name, Gear.BATCH)
-
-    in_batch = [name for name, gear in EVERY_GEAR.items() if gear == BATCH]
-    with ThreadPoolExecutor(len(in_batch)) as pool:
-        running = [pool.submit(run, name) for name in in_batch]
-        try:
-            yield
-        finally:
-            stopping.set()
-    for each in running:
-        each.result()
+def _run_ids(runner: Runner) -> dict[str, str]:
+    return {name: str(driver.query.runId) for name, driver in runner.drivers.items() if driver.query}
 
 
-def run_ids(runner: Runner) -> dict[str, str]:
-    """What Spark calls the run of each query that does not end by itself."""
-    return {
-        name: str(driver.query.runId)
-        for name, driver in runner.drivers.items()
-        if driver.query is not None and driver.gear is not Gear.BATCH
-    }
-
-
-def wait_for_reports(runner: Runner, count: int) -> None:
+def _wait_for_commits(runner: Runner, count: int) -> None:
     """Wait until each query has reported so many more batches."""
     for driver in runner.drivers.values():
         latest = driver.condition.progress
         after = latest.batch_id if latest else -1
 
         def reported(driver: Driver = driver, after: int = after) -> bool:
+            assert driver.query is not None and driver.query.isActive, driver.condition.error
             latest = driver.condition.progress
             return latest is not None and latest.batch_id >= after + count
 
-        eventually(reported, within=_WITHIN)
+        eventually(reported, within=90)
 
 
-def wait_until_written(stack: local.Stack, declared: Pipelines, counts: Mapping[str, int]) -> None:
-    """Wait until so many records of each pipeline are on its target."""
-    wanted = {declared.targets[name].name: count for name, count in counts.items()}
-
-    def written() -> bool:
-        found = dict.fromkeys(wanted, 0)
+def _wait_for_copies(stack: local.Stack, declared: CopyAndCount, count: int) -> None:
+    def copied() -> bool:
         try:
             with Admin(stack.connection) as admin:
-                for (topic, _), end in admin.end_offsets(wanted).items():
-                    found[topic] += end
+                return sum(admin.end_offsets([declared.copies.name]).values()) >= count
         except BrokerUnreachableError:  # the brokers have yet to find a new leader
             return False
-        return all(found[topic] >= count for topic, count in wanted.items())
 
-    eventually(written, within=_WITHIN)
+    eventually(copied, within=90)
 
 
-def leader_of_all(stack: local.Stack, declared: Pipelines) -> str:
+def _leader_of_all(stack: local.Stack, declared: CopyAndCount) -> str:
     """A broker that leads a partition of the source and of each target."""
-    topics = eventually(lambda: partitions(stack, declared), within=_WITHIN)
-    shared = set[int].intersection(*({each.leader.id for each in topic} for topic in topics))
-    assert shared, topics
+    leaders = eventually(lambda: _partitions(stack, declared), within=60)
+    shared = set[int].intersection(*({each.leader.id for each in partitions} for partitions in leaders))
+    assert shared, leaders
     return f"kafka-{min(shared)}"
 
 
-def wait_for_new_leaders(stack: local.Stack, declared: Pipelines, dead: str) -> None:
-    """Wait until every partition is led by a broker that lives."""
+def _wait_for_new_leaders(stack: local.Stack, declared: CopyAndCount, dead: str) -> None:
     gone = {int(dead.removeprefix("kafka-")), -1}
 
     def moved() -> bool:
-        topics = partitions(stack, declared)
+        topics = _partitions(stack, declared)
         return bool(topics) and all(
-            each.leader and each.leader.id not in gone for topic in topics for each in topic
+            each.leader and each.leader.id not in gone for partitions in topics for each in partitions
         )
 
-    eventually(moved, within=_WITHIN)
+    eventually(moved, within=60)
 
 
-def partitions(stack: local.Stack, declared: Pipelines) -> list[list[Any]]:
+def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
+    def whole() -> bool:
+        topics = _partitions(stack, declared)
+        return bool(topics) and all(len(each.isr) == 3 for partitions in topics for each in partitions)
+
+    eventually(whole, within=60)
+
+
+def _partitions(stack: local.Stack, declared: CopyAndCount) -> list[list[Any]]:
     """The partitions of each topic; none while no broker can tell."""
-    names = [topic.name for topic in (declared.events, *declared.targets.values())]
+    names = [topic.name for topic in (declared.events, declared.copies, declared.counts)]
     silent = logging.getLogger("tests.brokers")
     admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=silent)
     try:
