@@ -6,12 +6,13 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
 from gearshift.schemas import Decoder, Registry
-from gearshift.topics import Producer, read
+from gearshift.topics import Admin, ConsumedRecord, Producer, read
 
 
 @dataclass
@@ -91,6 +92,20 @@ def values(connection: Connection, topic: Topic) -> list[Any]:
     with Registry(connection) as registry:
         decode = Decoder(topic, registry)
         return [decode(record.value) for record in read(connection, topic.name)]
+
+
+def committed(connection: Connection, topic: str) -> list[ConsumedRecord]:
+    """Every record, once the transactions of this moment are over: a commit is answered before its records are seen."""
+    with Admin(connection) as admin:
+        admin.await_stable([topic], within=timedelta(seconds=60))
+    return list(read(connection, topic))
+
+
+def committed_values(connection: Connection, topic: Topic) -> list[Any]:
+    """The same, decoded."""
+    with Registry(connection) as registry:
+        decode = Decoder(topic, registry)
+        return [decode(record.value) for record in committed(connection, topic.name)]
 
 
 def seen_twice(events: list[Event]) -> int:

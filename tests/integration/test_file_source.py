@@ -20,9 +20,9 @@ from gearshift.connection import Connection
 from gearshift.definitions import FileSource
 from gearshift.sources import files
 from gearshift.sources.files import Files
-from gearshift.topics import Admin, ConsumedRecord, read
+from gearshift.topics import Admin, ConsumedRecord
 from gearshift.topics.settling import replay
-from tests.flow import values
+from tests.flow import committed, committed_values
 from tests.support import eventually
 
 
@@ -78,12 +78,12 @@ def line(number: int) -> str:
 
 
 def ids(connection: Connection, source: FileSource) -> list[int]:
-    return sorted(order.order_id for order in values(connection, source.topic))
+    return sorted(order.order_id for order in committed_values(connection, source.topic))
 
 
 def letters(connection: Connection, source: FileSource) -> list[ConsumedRecord]:
     return sorted(
-        read(connection, source.topic.dead_letters),
+        committed(connection, source.topic.dead_letters),
         key=lambda each: int(each.header("gearshift.line") or b"0"),
     )
 
@@ -109,7 +109,7 @@ def test_rows_that_fit_go_to_the_topic_and_the_others_to_its_dead_letters(
     with taking(orders, connection) as running:
         eventually(lambda: running.taken, within=60)
         assert (running.sent, running.dead) == (2, len(bad))
-    assert sorted(values(connection, orders.topic), key=lambda order: order.order_id) == [
+    assert sorted(committed_values(connection, orders.topic), key=lambda order: order.order_id) == [
         Order(1, 'Ghent, "Old"\nTown', Decimal("2.50"), NOON),
         Order(2, "Ghent", Decimal("1.25"), None),
     ]
@@ -242,7 +242,7 @@ def test_parquet_columns_become_the_types_of_the_fields(
     with taking(orders, connection) as running:
         eventually(lambda: running.taken and running.refused, within=60)
         assert (running.sent, running.dead) == (2, 1)
-    assert sorted(values(connection, orders.topic), key=lambda order: order.order_id) == [
+    assert sorted(committed_values(connection, orders.topic), key=lambda order: order.order_id) == [
         Order(1, "Ghent", Decimal("1.50"), NOON),
         Order(2, "Bruges", Decimal("2.25"), None),
     ]

@@ -20,7 +20,7 @@ from gearshift.definitions import HttpSource
 from gearshift.errors import PortInUseError, SettingsError
 from gearshift.sources.http import Http
 from gearshift.topics import Admin, GroupOffsets, Producer
-from tests.flow import values
+from tests.flow import committed_values
 from tests.support import closed_port, eventually
 
 
@@ -97,7 +97,7 @@ def serving(source: HttpSource, connection: Connection, **environ: str) -> Itera
 
 
 def meters(connection: Connection, source: HttpSource) -> list[str]:
-    return sorted(reading.meter_id for reading in values(connection, topic_of(source)))
+    return sorted(reading.meter_id for reading in committed_values(connection, topic_of(source)))
 
 
 def test_one_record_and_many_are_on_the_topic_when_they_are_answered(
@@ -111,7 +111,7 @@ def test_one_record_and_many_are_on_the_topic_when_they_are_answered(
             "place": {"lat": 1.5, "lon": 2},
         }
         assert client.post(first)[:2] == (200, {"written": 1})
-        assert values(connection, topic_of(source)) == [
+        assert committed_values(connection, topic_of(source)) == [
             Reading("a", 2.0, datetime(2026, 3, 1, 11, tzinfo=UTC), [], Place(1.5, 2.0))
         ]
         many = [{"meter_id": name, "load_kw": 1.5} for name in "bcd"]

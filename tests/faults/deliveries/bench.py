@@ -19,9 +19,10 @@ from typing import Any, Self
 
 from gearshift.connection import Connection
 from gearshift.schemas import Decoder, Registry
-from gearshift.topics import Admin, GroupOffsets, Producer, read
+from gearshift.topics import Admin, GroupOffsets, Producer
 from tests.faults.deliveries.ledger import Line, Verdict, Written, judge
 from tests.faults.deliveries.plan import Declared, Fault, Numbered, Plan, declare
+from tests.flow import committed
 from tests.support import eventually
 
 _ROOT = Path(__file__).parents[3]
@@ -224,7 +225,7 @@ class Bench:
         """What is on the topic that the handler's results go to, in its order within each key."""
         with Registry(self.connection) as registry:
             decode = Decoder(self.declared.copies, registry)
-            found = [decode(record.value) for record in read(self.connection, self.declared.copies.name)]
+            found = [decode(record.value) for record in committed(self.connection, self.declared.copies.name)]
         return [(value.key, value.n) for value in found]
 
     def watching_commits(self) -> CommitWatch:
