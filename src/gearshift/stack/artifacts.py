@@ -179,7 +179,7 @@ def _bring(artifacts: list[Artifact], cache: Path) -> None:
     for artifact in artifacts:
         path = work / "out" / artifact.download
         if not path.is_file():
-            raise ArtifactError(f"{artifact.download} did not arrive", hint=f"see {work / 'ivy.log'}")
+            raise ArtifactError(f"{artifact.download} did not arrive", hint=f"see the logs in {work}")
         if artifact.archive:
             unpacked = work / artifact.file
             unpack(path, unpacked)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +17,8 @@ from xml.sax.saxutils import quoteattr
 from gearshift.errors import ArtifactError
 from gearshift.stack.java import require_java
 
+_AT_ONCE = 8
+_SMALL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _MAVEN = "http://ant.apache.org/ivy/maven"  # a namespace's name, not an address that is asked
 
 
@@ -64,7 +67,34 @@ def retrieve(
     java = require_java()
     work.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(work / "out", ignore_errors=True)
-    dependencies = list(dependencies)
+    shares = _shares(list(dependencies))
+    with _shown(work, size), ThreadPoolExecutor(len(shares)) as pool:
+        places = [work / str(number) for number in range(len(shares))]
+        done = list(
+            pool.map(lambda share, place: _run(java, share, place, work / "out" / pattern), shares, places)
+        )
+    for place, code in zip(places, done, strict=True):
+        if code != 0:
+            raise _explained(place / "ivy.log")
+
+
+def _shares(dependencies: list[Dependency]) -> list[list[Dependency]]:
+    """What each of several Ivys brings: one alone asks for file after file, and mostly waits.
+
+    What has dependencies of its own stays together, for their revisions depend on each other; so do the files of a
+    module, of which Ivy takes only the first element.
+    """
+    if any(dependency.transitive for dependency in dependencies):
+        return [dependencies]
+    modules = sorted({dependency.head for dependency in dependencies})
+    count = min(_AT_ONCE, len(modules))
+    number = {head: place % count for place, head in enumerate(modules)}
+    return [[each for each in dependencies if number[each.head] == share] for share in range(count)]
+
+
+def _run(java: Path, dependencies: list[Dependency], work: Path, into: Path) -> int:
+    """Run one Ivy, which keeps what it has brought in `work`, whatever becomes of it; its exit code."""
+    work.mkdir(exist_ok=True)
     body = _elements(dependencies)
     if not any(dependency.transitive for dependency in dependencies):
         # Two groups may want the same module in two revisions: each gets its own.
@@ -74,14 +104,11 @@ def retrieve(
         f'<configurations><conf name="default"/></configurations><dependencies>{body}</dependencies></ivy-module>',
         encoding="utf-8",
     )
-    log = work / "ivy.log"
-    command = [java, "-Xmx256m", "-jar", jar(), "-ivy", work / "ivy.xml", "-cache", work / "cache", "-warn"]
-    with log.open("wb") as output, _shown(work / "cache", size):
-        done = subprocess.run(
-            [*command, "-retrieve", work / "out" / pattern], stdout=output, stderr=output, check=False
-        )
-    if done.returncode != 0:
-        raise _explained(log)
+    command = [java, *_SMALL, "-jar", jar(), "-ivy", work / "ivy.xml", "-cache", work / "cache", "-warn"]
+    with (work / "ivy.log").open("wb") as output:
+        return subprocess.run(
+            [*command, "-retrieve", into], stdout=output, stderr=output, check=False
+        ).returncode
 
 
 def _elements(dependencies: Iterable[Dependency]) -> str:
@@ -119,7 +146,7 @@ def _explained(log: Path) -> ArtifactError:
 
 
 @contextmanager
-def _shown(arriving: Path, size: int | None) -> Generator[None]:
+def _shown(work: Path, size: int | None) -> Generator[None]:
     if not sys.stderr.isatty():
         print(
             "fetching jars, once" if size is None else f"fetching {size / 1e6:.0f} MB of jars, once",
@@ -139,7 +166,7 @@ def _shown(arriving: Path, size: int | None) -> Generator[None]:
 
         def watch() -> None:
             while not done.wait(0.2):
-                bar.update(task, completed=min(size or math.inf, _bytes_in(arriving)))
+                bar.update(task, completed=min(size or math.inf, _bytes_in(work)))
 
         thread = Thread(target=watch, name="jars", daemon=True)
         thread.start()
@@ -150,9 +177,9 @@ def _shown(arriving: Path, size: int | None) -> Generator[None]:
             thread.join()
 
 
-def _bytes_in(folder: Path) -> int:
+def _bytes_in(work: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
+    for path in work.glob("*/cache/**/*"):
         try:
             total += path.stat().st_size
         except FileNotFoundError:
