@@ -44,6 +44,8 @@ PARTITIONS = 4
 SIDES = ("plain", "gearshift")
 # Of a Spark's settings, those that no two have alike and that say nothing of how it runs.
 OWN = ("spark.app.", "spark.driver.port", "spark.driver.host", "spark.executor.id", "spark.sql.warehouse.dir")
+# And of Java's options: where the log goes, and the archive of classes, which matters before anything is measured.
+_OF_THE_START = ("-Dlog4j2.", '"-XX:SharedArchiveFile=', "-Xlog:cds")
 
 
 @dataclass
@@ -216,7 +218,11 @@ def measure_throughput(
 def require_equal(settings: dict[str, dict[str, str]]) -> None:
     """Refuse to compare two Sparks that are set differently."""
     plain, ours = (
-        {name: _without_log(value) for name, value in settings[side].items() if not name.startswith(OWN)}
+        {
+            name: _without_the_start(value)
+            for name, value in settings[side].items()
+            if not name.startswith(OWN)
+        }
         for side in SIDES
     )
     different = {
@@ -228,9 +234,9 @@ def require_equal(settings: dict[str, dict[str, str]]) -> None:
         raise SystemExit(f"the two sides have different settings: {different}")
 
 
-def _without_log(value: str) -> str:
-    """Where Spark's log goes is each side's own."""
-    return " ".join(word for word in value.split() if not word.startswith("-Dlog4j2."))
+def _without_the_start(value: str) -> str:
+    """What a Spark runs by once it is there."""
+    return " ".join(word for word in value.split() if not word.startswith(_OF_THE_START))
 
 
 def main() -> None:

@@ -49,6 +49,9 @@ for setting, chosen in {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
 }.items():
     builder = builder.config(setting, chosen)
