@@ -69,12 +69,12 @@ def retrieve(
     shutil.rmtree(work / "out", ignore_errors=True)
     shares = _shares(list(dependencies))
     with _shown(work, size), ThreadPoolExecutor(len(shares)) as pool:
-        places = [work / str(number) for number in range(len(shares))]
-        done = list(
-            pool.map(lambda share, place: _run(java, share, place, work / "out" / pattern), shares, places)
-        )
-    for place, code in zip(places, done, strict=True):
-        if code != 0:
+        running = {
+            work / str(number): pool.submit(_run, java, share, work / str(number), work / "out" / pattern)
+            for number, share in enumerate(shares)
+        }
+    for place, done in running.items():
+        if done.result() != 0:
             raise _explained(place / "ivy.log")
 
 
