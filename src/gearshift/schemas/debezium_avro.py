@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, cast
 
 from gearshift.errors import DecodeError
 from gearshift.schemas import debezium_values as values
 from gearshift.schemas.encoding import Misfit
+from gearshift.schemas.payloads import avro_datum
 from gearshift.schemas.wire import HEAD_SIZE, head, unpack
 
 if TYPE_CHECKING:
@@ -89,25 +89,9 @@ class AvroReader:
 
 def reader(schema: str) -> Callable[[bytes], Any]:
     """A function that reads payloads of a writer's schema; it raises Misfit."""
-    import fastavro
-
     written = Written.read(schema)
-    parsed = fastavro.parse_schema(written.plain)
-    read = cast("Callable[..., Any]", fastavro.schemaless_reader)  # pyright: ignore[reportUnknownMemberType]
-
-    def datum_of(payload: bytes) -> Any:
-        source = BytesIO(payload)
-        try:
-            datum = read(source, parsed, None)
-        except Exception as error:
-            # fastavro meets damaged bytes with whatever the first impossible step raises.
-            raise Misfit(f"not readable as Avro: {str(error) or type(error).__name__}") from None
-        rest = len(payload) - source.tell()
-        if rest:
-            raise Misfit(f"{rest} bytes are left after the last field")
-        return values.apply(written.connect, datum)
-
-    return datum_of
+    datum_of = avro_datum(written.plain)
+    return lambda payload: values.apply(written.connect, datum_of(payload))
 
 
 def _plain(type_: Any) -> Any:

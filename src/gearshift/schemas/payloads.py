@@ -139,14 +139,21 @@ def _json_writer(shape: RecordOf) -> Encode:
 
 
 def _avro_reader(shape: RecordOf, writer_schema: Any, reader_schema: dict[str, Any]) -> Decode:
+    to_value = decoding.decoder(shape, decoding.AVRO)
+    datum_of = avro_datum(writer_schema, reader_schema)
+    return lambda payload: to_value(datum_of(payload))
+
+
+def avro_datum(writer_schema: Any, reader_schema: Any = None) -> Decode:
+    """A function that reads payloads of a writer's schema, as the reader's has them; it raises Misfit."""
     import fastavro
 
-    to_value = decoding.decoder(shape, decoding.AVRO)
     read = cast("Callable[..., Any]", fastavro.schemaless_reader)  # pyright: ignore[reportUnknownMemberType]
     # Parsing apart gives each schema names of its own, though both call their records the same.
-    writer, reader = fastavro.parse_schema(writer_schema), fastavro.parse_schema(reader_schema)
+    writer = fastavro.parse_schema(writer_schema)
+    reader = None if reader_schema is None else fastavro.parse_schema(reader_schema)
 
-    def decode(payload: bytes) -> Any:
+    def datum_of(payload: bytes) -> Any:
         source = BytesIO(payload)
         try:
             datum = read(source, writer, reader)
@@ -156,9 +163,9 @@ def _avro_reader(shape: RecordOf, writer_schema: Any, reader_schema: dict[str, A
         rest = len(payload) - source.tell()
         if rest:
             raise Misfit(f"{rest} bytes are left after the last field")
-        return to_value(datum)
+        return datum
 
-    return decode
+    return datum_of
 
 
 def _json_reader(shape: RecordOf) -> Decode:
