@@ -39,6 +39,25 @@ class Changes:
         return None if text is None else Schema(schema_id, text, "avro")
 
 
+@dataclass(frozen=True)
+class Order:
+    """A row of the table in the recordings."""
+
+    id: int
+    customer: str
+    amount: Decimal
+    ratio: float | None
+    paid: bool
+    placed_at: datetime
+    updated_at: datetime | None
+    day: date | None
+    raw: bytes | None
+    tags: list[str] | None
+    note: str | None
+    free: Decimal | None
+    tip: int = 5
+
+
 def postgresql() -> Changes:
     """Debezium 3.6.1 with its usual settings, and Apicurio's Avro converter in Confluent's wire format.
 

@@ -21,27 +21,11 @@ from gearshift.pipelines.session import open_session
 from gearshift.settings import load
 from gearshift.stack.artifacts import jars
 from tests import changes_in_avro
+from tests.changes_in_avro import Order
 
 RECORDED = Path(__file__).parents[1] / "data" / "debezium"
 NONE = reading.Versions(writers={})
 AT = Location("orders.py", 1)
-
-
-@dataclass(frozen=True)
-class Order:
-    id: int
-    customer: str
-    amount: Decimal
-    ratio: float | None
-    paid: bool
-    placed_at: datetime
-    updated_at: datetime | None
-    day: date | None
-    raw: bytes | None
-    tags: list[str] | None
-    note: str | None
-    free: Decimal | None
-    tip: int = 5
 
 
 @pytest.fixture(scope="module")

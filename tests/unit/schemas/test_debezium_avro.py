@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -18,25 +18,7 @@ from gearshift.schemas import Registry
 from gearshift.schemas.debezium_avro import Written, reader
 from gearshift.schemas.encoding import Misfit
 from tests import changes_in_avro
-from tests.changes_in_avro import ITEM, Changes, Item
-
-
-@dataclass(frozen=True)
-class Order:
-    id: int
-    customer: str
-    amount: Decimal
-    ratio: float | None
-    paid: bool
-    placed_at: datetime
-    updated_at: datetime | None
-    day: date | None
-    raw: bytes | None
-    tags: list[str] | None
-    note: str | None
-    free: Decimal | None
-    tip: int = 5
-
+from tests.changes_in_avro import ITEM, Changes, Item, Order
 
 ANN = Order(
     id=1,
