@@ -159,6 +159,8 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
         if ledger.stretches or not intervals:
             console.print(table)
             for stretch in ledger.stretches:
+                if stretch.paused_for:
+                    console.print(f"#{stretch.number}: the pause was {stretch.paused_for}", soft_wrap=True)
                 if stretch.error:
                     console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
             console.print(proof(ledger))

@@ -99,10 +99,18 @@ class Books:
             self.ledger.end(datetime.now(UTC), error)
             self._news.notify_all()
 
-    def mark(self, stretch: Stretch, *, pause: float | None = None, verified: bool = False) -> None:
+    def mark(
+        self,
+        stretch: Stretch,
+        *,
+        pause: float | None = None,
+        paused_for: str | None = None,
+        verified: bool = False,
+    ) -> None:
         """Write down what became known of a stretch."""
         with self._lock:
-            stretch.pause = pause if pause is not None else stretch.pause
+            if pause is not None:
+                stretch.pause, stretch.paused_for = pause, paused_for
             stretch.verified = stretch.verified or verified
             self.ledger.save()
 

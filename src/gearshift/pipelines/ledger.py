@@ -56,6 +56,8 @@ class Stretch:
     gap: int = 0
     replayed: int | None = None
     pause: float | None = None
+    paused_for: str | None = None
+    """What a long pause went by with."""
     verified: bool = False
     stamped: bool = True
     pending_ms: int | None = None

@@ -16,6 +16,9 @@ from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.driver import Driver
 
+_LONG = 5.0
+"""Seconds; of a longer pause the ledger says what took them."""
+
 Step = Callable[[str, str], None]
 """Called at each step of a shift with its name and what there is to say."""
 
@@ -74,11 +77,18 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
 
 
 def _run(driver: Driver, gear: Gear, why: str, stopped: float, on_step: Step) -> float:
+    free = time.monotonic()
     on_step("start", f"starting {gear}")
     stretch = driver.start(gear, why)
+    started = time.monotonic()
     on_step("verify", "waiting for progress")
-    pause = driver.verify() - stopped
-    driver.books.mark(stretch, pause=pause, verified=True)
+    working = driver.verify()
+    pause = working - stopped
+    took = (
+        f"{free - stopped:.1f} s until what ran before had stopped, {started - free:.1f} s to start, "
+        f"{working - started:.1f} s until it worked"
+    )
+    driver.books.mark(stretch, pause=pause, paused_for=took if pause >= _LONG else None, verified=True)
     return pause
 
 
