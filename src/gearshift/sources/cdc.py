@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 LOOKS_EVERY = timedelta(seconds=1)
 _TABLES = "table.include.list"
-_AGAIN = Retry(first=timedelta(seconds=1), longest=timedelta(minutes=1))
+_AGAIN = Retry(first=timedelta(seconds=1), longest=timedelta(seconds=15))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
