@@ -47,7 +47,7 @@ def metastore(folder: Path) -> Iterator[str]:
             command, stdout=log, stderr=log, cwd=folder, env={**os.environ, "USER": "me"}
         )
         try:
-            eventually(lambda: server.poll() is not None or listening(port), within=120)
+            eventually(lambda: server.poll() is not None or listening(port))
             assert server.poll() is None, (folder / "log").read_text()
             yield f"thrift://127.0.0.1:{port}"
         finally:

@@ -11,10 +11,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(check: Callable[[], T], *, within: timedelta | float, every: float = 0.05) -> T:
+def eventually(check: Callable[[], T], *, within: timedelta | float = 240, every: float = 0.05) -> T:
     """The first truthy answer of `check`; fails with the last one when the time is over.
 
-    >>> eventually(lambda: 7, within=1)
+    The time is long, since other tests run beside this one: it ends what stands still, and measures nothing.
+
+    >>> eventually(lambda: 7)
     7
     """
     seconds = within.total_seconds() if isinstance(within, timedelta) else within

@@ -46,7 +46,7 @@ def members(group: int) -> list[int]:
 
 def group_of(run: Run) -> int:
     path = run.folder / "group"
-    eventually(path.exists, within=30)
+    eventually(path.exists)
     return int(path.read_text(encoding="utf-8"))
 
 
@@ -57,7 +57,7 @@ def test_output_is_told_once_whoever_asks_and_data_are_the_json_of_stdout(tmp_pa
         "-c",
         """echo one >&2; echo '{"rows": 3}'; echo stray; echo two >&2; exit 1""",
     )
-    eventually(lambda: run.is_over, within=30)
+    eventually(lambda: run.is_over)
     assert Run(run.folder).new_lines() == ["one", "two"]
     assert run.new_lines() == []
     assert run.data() == [{"rows": 3}]
@@ -73,26 +73,26 @@ def test_its_last_words_begin_at_the_error(tmp_path: Path) -> None:
         "-c",
         "echo noise >&2; echo 'error: no (x)' >&2; echo '  try: y' >&2; exit 1",
     )
-    eventually(lambda: run.is_over, within=30)
+    eventually(lambda: run.is_over)
     assert run.last_words() == "error: no (x)\n  try: y"
 
 
 def test_a_command_that_is_not_there_is_an_error_of_the_run(tmp_path: Path) -> None:
     run = start(tmp_path, "/no/such/command")
-    eventually(lambda: run.is_over, within=30)
+    eventually(lambda: run.is_over)
     assert run.exit_code == 127
     assert run.last_words() == "error: /no/such/command does not start: No such file or directory"
 
 
 def test_what_does_not_end_when_told_to_is_killed_with_its_children(tmp_path: Path) -> None:
     run = start(tmp_path, sys.executable, "-c", STUBBORN)
-    eventually(lambda: "up" in run.new_lines(), within=30)
+    eventually(lambda: "up" in run.new_lines())
     group = group_of(run)
     assert len(members(group)) == 2
     run.end()
     assert run.exit_code == -signal.SIGKILL
     assert run.new_lines() == ["no"]
-    eventually(lambda: not members(group), within=30)
+    eventually(lambda: not members(group))
 
 
 def test_a_command_whose_keeper_was_killed_is_not_left_behind(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_a_command_whose_keeper_was_killed_is_not_left_behind(tmp_path: Path) ->
     group = group_of(run)
     (keeper,) = (pid for pid in (parent(member) for member in members(group)) if pid not in members(group))
     os.kill(keeper, signal.SIGKILL)
-    eventually(lambda: run.is_over, within=30)
+    eventually(lambda: run.is_over)
     assert run.exit_code is None
     run.end()
-    eventually(lambda: not members(group), within=30)
+    eventually(lambda: not members(group))
 
 
 def parent(pid: int) -> int:

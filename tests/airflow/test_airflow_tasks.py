@@ -164,7 +164,7 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
     log = tmp_path / "dags-test.log"
     tester = airflow.start("dags", "test", "shop", "2026-04-01", log=log)
     try:
-        eventually(lambda: "step 1." in log.read_text(encoding="utf-8"), within=240)
+        eventually(lambda: "step 1." in log.read_text(encoding="utf-8"))
     finally:
         tester.kill()
         tester.wait()
@@ -173,17 +173,17 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
     # `dags test` is scheduler and worker in one, and so leaves the task in a state between the two.
     _set_state(airflow, "deferred")
     with _Triggerer(airflow, tmp_path / "triggerer-1.log"):
-        first = eventually(lambda: _told(airflow, 0), within=120)
+        first = eventually(lambda: _told(airflow, 0))
     assert set(working_in(shop.parent)) >= set(working), (
         "a triggerer that stops leaves the run to the next one"
     )
     with _Triggerer(airflow, tmp_path / "triggerer-2.log"):
-        both = eventually(lambda: _told(airflow, len(first) + 5), within=120)
+        both = eventually(lambda: _told(airflow, len(first) + 5))
         # Each line is in the task's log once, whoever passed it on.
         assert both[: len(first)] == first
         assert len(set(both)) == len(both)
         _set_state(airflow, "failed")
-        eventually(lambda: not working_in(shop.parent), within=120)
+        eventually(lambda: not working_in(shop.parent))
 
 
 def test_a_task_that_is_killed_takes_its_command_along(airflow: Airflow, shop: Path, tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ def test_a_task_that_is_killed_takes_its_command_along(airflow: Airflow, shop: P
     airflow.write_dag("waiting", WAITING.format(file=str(shop), command=str(script)))
     log = tmp_path / "dags-test.log"
     tester = airflow.start("dags", "test", "waiting", "2026-03-30", log=log)
-    eventually(lambda: "waiting with batch run" in log.read_text(encoding="utf-8"), within=120)
+    eventually(lambda: "waiting with batch run" in log.read_text(encoding="utf-8"))
     working = working_in(shop.parent)
     assert len(working) >= 2
     tester.send_signal(signal.SIGTERM)
     tester.wait(timeout=120)
-    eventually(lambda: not working_in(shop.parent), within=60)
+    eventually(lambda: not working_in(shop.parent))
     said = log.read_text(encoding="utf-8")
     assert "per_day --from 2026-03-28T23:00:00+00:00 --to 2026-03-29T22:00:00+00:00" in said
     assert "gearshift was ended by signal 15" in said

@@ -20,7 +20,7 @@ from tests.support import eventually
 
 _ROOT = Path(__file__).parents[2]
 _UP_WITHIN = timedelta(seconds=240)
-_ENDS_WITHIN = timedelta(seconds=60)
+_ENDS_WITHIN = timedelta(seconds=120)
 
 
 def write_settings(settings: Settings, folder: Path) -> None:

@@ -47,7 +47,7 @@ def die_in_shifts(name: str, points: list[tuple[str, str, str]]) -> None:
     with Runner(declared.app, load()) as runner, ThreadPoolExecutor(len(points)) as pool:
         for target in (declared.copies, declared.counts):
             before = written(runner, target.name)
-            eventually(lambda name=target.name, before=before: written(runner, name) > before, within=60)
+            eventually(lambda name=target.name, before=before: written(runner, name) > before)
         for shifting in [pool.submit(shift, runner, *point) for point in points]:
             shifting.result()
 

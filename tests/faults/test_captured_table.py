@@ -83,43 +83,43 @@ def test_table_and_copies_equal_the_source_through_kills_of_connect_and_restarts
     settings = load({"home": tmp_path / "home"}, folder=tmp_path, environ={})
     with Runner(declared(), settings) as runner:
         (capture,) = runner.captures.values()
-        eventually(lambda: capture.error, within=60, every=0.2)
+        eventually(lambda: capture.error, every=0.2)
         assert "has no table that the connector is to capture" in str(capture.error)
         source = Orders(runner.stack.address("postgres"), rows=ROWS)
         uri = tables.table_uri(settings.warehouse_uri, "orders")
-        eventually(lambda: tables.exists(uri) and tables.read_paths(uri).rows == ROWS, within=120, every=0.5)
+        eventually(lambda: tables.exists(uri) and tables.read_paths(uri).rows == ROWS, every=0.5)
 
         def changed(share: float) -> bool:
             return source.changes > PER_SECOND * SECONDS * share and not runner.stack.dead()
 
         with Changing(source, per_second=PER_SECOND, seconds=SECONDS):
-            eventually(lambda: changed(0.1), within=60)
+            eventually(lambda: changed(0.1))
             kill_service(runner.stack, "connect")
-            eventually(lambda: changed(0.4), within=90)
+            eventually(lambda: changed(0.4))
             runner.stack.stop_service("postgres")
-            eventually(lambda: changed(0.6), within=90)
+            eventually(lambda: changed(0.6))
             kill_service(runner.stack, "connect")
-            eventually(lambda: changed(0.8), within=90)
+            eventually(lambda: changed(0.8))
             kill_service(runner.stack, "postgres")
 
-        eventually(lambda: not runner.stack.dead(), within=60, every=0.2)
+        eventually(lambda: not runner.stack.dead(), every=0.2)
         points = ContactPoints.read(runner.stack.address("cassandra"))
         cluster, session = connect(points, name="test of copies")
         try:
             copies = Copies(source, settings.warehouse_uri, session)
             last = source.close()
-            eventually(lambda: copies.has(last), within=120, every=0.5)
+            eventually(lambda: copies.has(last), every=0.5)
             copies.assert_equal(at_least=int(ROWS * 0.9))
 
             source.truncate()
             last = source.close()
-            eventually(lambda: copies.has(last), within=120, every=0.5)
+            eventually(lambda: copies.has(last), every=0.5)
             copies.assert_equal(at_least=1)
             assert [order.id for order in source.rows()] == [last]
         finally:
             cluster.shutdown()
 
-        eventually(lambda: runner.status()["captures"][0]["running"], within=60, every=0.5)
+        eventually(lambda: runner.status()["captures"][0]["running"], every=0.5)
         status = runner.status()
         (pipeline,) = status["pipelines"]
         assert (pipeline["dead_letters"], pipeline["gap"], pipeline["error"]) == (0, 0, None)

@@ -57,7 +57,7 @@ def test_files_are_taken_once_whenever_their_source_is_killed(
             running.wait_killed()
         assert list(folder.glob("*.csv")), "it was not killed in the middle"
     with process("files", declared, settings, tmp_path) as running:
-        eventually(lambda: not list(folder.glob("*.csv")), within=120)
+        eventually(lambda: not list(folder.glob("*.csv")))
         running.kill()
     assert orders(connection, declared) == Counter(range(FILES * ROWS))
     with Admin(connection) as admin:
@@ -75,7 +75,7 @@ def test_requests_with_a_key_are_written_once_whenever_their_port_is_killed(
         for request in range(REQUESTS):
             number = sender * REQUESTS + request
             body = [{"order_id": number * RECORDS + each, "city": "Ghent"} for each in range(RECORDS)]
-            eventually(lambda body=body, number=number: post(body, f"request-{number}"), within=120)
+            eventually(lambda body=body, number=number: post(body, f"request-{number}"))
             done[sender] += 1
 
     def post(body: list[dict[str, object]], key: str) -> bool:
@@ -99,7 +99,7 @@ def test_requests_with_a_key_are_written_once_whenever_their_port_is_killed(
             sending = [pool.submit(send, sender) for sender in range(SENDERS)]
             for goal in (REQUESTS, 2 * REQUESTS):
                 with process("http", declared, settings, tmp_path) as running:
-                    eventually(lambda goal=goal: done.total() > goal, within=120, every=0.001)
+                    eventually(lambda goal=goal: done.total() > goal, every=0.001)
                     running.kill()
             with process("http", declared, settings, tmp_path):
                 for each in sending:
@@ -115,7 +115,7 @@ def test_the_sequence_of_a_seed_goes_on_where_it_was(
     seen = 0
     for _ in range(2):
         with process("simulator", declared, settings, tmp_path) as running:
-            eventually(lambda seen=seen: orders(connection, declared).total() > seen + 500, within=120)
+            eventually(lambda seen=seen: orders(connection, declared).total() > seen + 500)
             running.kill()
         seen = orders(connection, declared).total()
     with process("simulator", declared, settings, tmp_path, "committed") as running:

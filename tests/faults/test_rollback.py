@@ -52,7 +52,7 @@ def test_a_shift_whose_new_gear_fails_goes_back_and_loses_nothing(unique: str, s
 
         def wait_for_copies() -> None:
             count = written(runner, copies.name)
-            eventually(lambda: written(runner, copies.name) > count + 500, within=30)
+            eventually(lambda: written(runner, copies.name) > count + 500)
 
         with Flow(connection, events, rate=500) as flow:
             wait_for_copies()

@@ -93,7 +93,7 @@ def _wait_for_commits(runner: Runner, count: int) -> None:
             latest = driver.condition.progress
             return latest is not None and latest.batch_id >= after + count
 
-        eventually(reported, within=90)
+        eventually(reported)
 
 
 def _wait_for_copies(stack: local.Stack, declared: CopyAndCount, count: int) -> None:
@@ -104,12 +104,12 @@ def _wait_for_copies(stack: local.Stack, declared: CopyAndCount, count: int) -> 
         except BrokerUnreachableError:  # the brokers have yet to find a new leader
             return False
 
-    eventually(copied, within=90)
+    eventually(copied)
 
 
 def _leader_of_all(stack: local.Stack, declared: CopyAndCount) -> str:
     """A broker that leads a partition of the source and of each target."""
-    leaders = eventually(lambda: _partitions(stack, declared), within=60)
+    leaders = eventually(lambda: _partitions(stack, declared))
     shared = set[int].intersection(*({each.leader.id for each in partitions} for partitions in leaders))
     assert shared, leaders
     return f"kafka-{min(shared)}"
@@ -124,7 +124,7 @@ def _wait_for_new_leaders(stack: local.Stack, declared: CopyAndCount, dead: str)
             each.leader and each.leader.id not in gone for partitions in topics for each in partitions
         )
 
-    eventually(moved, within=60)
+    eventually(moved)
 
 
 def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
@@ -132,7 +132,7 @@ def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
         topics = _partitions(stack, declared)
         return bool(topics) and all(len(each.isr) == 3 for partitions in topics for each in partitions)
 
-    eventually(whole, within=60)
+    eventually(whole)
 
 
 def _partitions(stack: local.Stack, declared: CopyAndCount) -> list[list[Any]]:

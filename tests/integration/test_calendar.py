@@ -425,7 +425,7 @@ def test_without_the_scheduler_intervals_run_only_when_somebody_says_so(
     warehouse.write("calls", [("pen", Decimal(1), yesterday)] * 4)
     running = driver(False)
     left = "left to gearshift batch run"
-    eventually(lambda: running.condition.state == left, within=30)
+    eventually(lambda: running.condition.state == left)
     assert running.condition.next_run is None
     assert not tables.exists(warehouse.uri("calls_a_day"))
     start, end = (f"{yesterday + timedelta(days=n):%Y-%m-%d}" for n in (0, 1))
@@ -446,12 +446,12 @@ def test_a_runner_shows_what_failed_and_goes_on(
         [*failures] = running.books.ledger.failed_intervals
         return running.condition.error if [each.tries for each in failures] == [2] else None
 
-    shown = eventually(error, within=240)
+    shown = eventually(error)
     assert f"jammed on day {days[1].day}" in shown
     assert set(calls_a_day(warehouse)) == {days[0].date(), days[2].date()}
     assert running.books.ledger.stretches[0].error is not None
     warehouse.jammed = set()
-    eventually(lambda: running.condition.state == "waiting", within=240)
+    eventually(lambda: running.condition.state == "waiting")
     assert (running.condition.error, running.books.ledger.failed_intervals) == (None, [])
     assert set(calls_a_day(warehouse)) == {day.date() for day in days}
 

@@ -124,7 +124,7 @@ def test_snapshot_then_every_kind_of_change_and_nothing_lost_when_connect_is_kil
     running = Capture(capture, settings, stack.connection)
     running.open()
     try:
-        eventually(lambda: len(changes(stack, capture)) == 50, within=30, every=0.3)
+        eventually(lambda: len(changes(stack, capture)) == 50, every=0.3)
         first = changes(stack, capture)[0]
         assert first is not None
         assert (first.op, first.before) == (Op.READ, None)
@@ -135,7 +135,7 @@ def test_snapshot_then_every_kind_of_change_and_nothing_lost_when_connect_is_kil
         database.execute("INSERT INTO orders VALUES (51, 'Bo', 0.01, '1999-12-31 23:59:59', NULL)")
         database.execute("UPDATE orders SET amount = 7 WHERE id = 51")
         database.execute("DELETE FROM orders WHERE id = 51")
-        eventually(lambda: len(changes(stack, capture)) == 54, within=20, every=0.3)
+        eventually(lambda: len(changes(stack, capture)) == 54, every=0.3)
         created, updated, deleted, tombstone = changes(stack, capture)[50:]
         assert created is not None and updated is not None and deleted is not None and tombstone is None
         assert [one.op for one in (created, updated, deleted)] == [Op.CREATE, Op.UPDATE, Op.DELETE]
@@ -149,13 +149,13 @@ def test_snapshot_then_every_kind_of_change_and_nothing_lost_when_connect_is_kil
         database.execute("UPDATE orders SET customer = 'while it was down' WHERE id <= 10")
         stack.start_service("connect")
         database.execute("UPDATE orders SET customer = 'when it was back' WHERE id = 50")
-        eventually(lambda: current(changes(stack, capture)) == truth(database), within=40, every=0.5)
+        eventually(lambda: current(changes(stack, capture)) == truth(database), every=0.5)
 
         database.execute("TRUNCATE orders")
         database.execute("INSERT INTO orders VALUES (60, 'Cy', 1, '2026-03-02', NULL)")
-        eventually(lambda: current(changes(stack, capture)) == truth(database), within=20, every=0.3)
+        eventually(lambda: current(changes(stack, capture)) == truth(database), every=0.3)
         assert len(truth(database)) == 1
-        eventually(lambda: running.error is None, within=10)
+        eventually(lambda: running.error is None)
     finally:
         running.close()
 
@@ -180,11 +180,11 @@ def test_a_table_that_joins_later_comes_with_the_rows_it_has(
         started("public.orders")
         captures = started("public.orders", "public.riders")
         assert list(captures) == ["joined-db", "joined-db.part2"]
-        eventually(lambda: riders() == 1, within=60, every=0.3)
+        eventually(lambda: riders() == 1, every=0.3)
         captures = started("public.riders", "public.orders")
         assert list(captures) == ["joined-db", "joined-db.part2"]
         database.execute("INSERT INTO riders VALUES (2, 'Bo', 1, '2026-03-01', NULL)")
-        eventually(lambda: riders() == 2, within=60, every=0.3)
+        eventually(lambda: riders() == 2, every=0.3)
         assert [capture.error for capture in captures.values()] == [None, None]
         for capture in captures.values():
             capture.delete()
@@ -198,7 +198,7 @@ def test_the_password_is_in_no_configuration_answer_or_log(
     running.open()
     try:
         name = running.capture.connector
-        eventually(lambda: (found := running.status()) is not None and found.running, within=30, every=0.3)
+        eventually(lambda: (found := running.status()) is not None and found.running, every=0.3)
         place = settings.home / "stack"
         password = postgres.passwords(place / "postgres").read_text().strip().rpartition(":")[2]
         url = stack.address("connect")
@@ -219,10 +219,10 @@ def test_a_missing_table_is_told_and_mended_without_a_restart(
     missing = Capture(declared("missing-db", riders=Order), settings, stack.connection)
     missing.open()
     try:
-        eventually(lambda: missing.error, within=30, every=0.2)
+        eventually(lambda: missing.error, every=0.2)
         assert "has no table that the connector is to capture" in str(missing.error)
         database.execute("CREATE TABLE riders (LIKE orders INCLUDING ALL)")
-        eventually(lambda: missing.error is None and missing.restarts, within=30, every=0.3)
+        eventually(lambda: missing.error is None and missing.restarts, every=0.3)
     finally:
         missing.close()
         Connect(stack.address("connect")).delete(missing.capture.connector)
@@ -236,14 +236,12 @@ def test_a_slot_in_use_is_told_by_name_and_shows_no_password(
     )
     first.open()
     try:
-        eventually(lambda: (found := first.status()) is not None and found.running, within=30, every=0.3)
+        eventually(lambda: (found := first.status()) is not None and found.running, every=0.3)
         second.open()  # its slot has the same name
-        eventually(lambda: second.restarts and second.error, within=60, every=0.3)
+        eventually(lambda: second.restarts and second.error, every=0.3)
         shown = describe(second)
         assert "another connector reads the replication slot gearshift_food_first_db" in shown["error"]
-        failure = eventually(
-            lambda: (status := second.status()) is not None and status.failure, within=60, every=0.3
-        )
+        failure = eventually(lambda: (status := second.status()) is not None and status.failure, every=0.3)
         assert isinstance(failure, SlotInUseError)
         passwords = postgres.passwords(settings.home / "stack" / "postgres").read_text()
         assert passwords.strip().rpartition(":")[2] not in json.dumps(shown)
@@ -318,22 +316,19 @@ def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_a
     with Runner(kitchen.app, settings) as runner:
         in_avro = changes_in_avro.Sender(changes_in_avro.postgresql(), stack.connection, kitchen.shop.name)
         in_avro.send(slice(6))
-        eventually(as_served, within=120, every=0.5)
+        eventually(as_served, every=0.5)
         three = (3, "Cy", Decimal("12.50"), 5)
-        eventually(
-            lambda: meals.bought(settings) == [(1, "Ann", Decimal("-99.99"), 5), three], within=120, every=0.5
-        )
+        eventually(lambda: meals.bought(settings) == [(1, "Ann", Decimal("-99.99"), 5), three], every=0.5)
 
         database.execute("UPDATE meals SET status = 'cooked', amount = amount + 0.01 WHERE id <= 50")
         database.execute("DELETE FROM meals WHERE id BETWEEN 40 AND 60")
         database.execute("UPDATE meals SET id = id + 1000 WHERE id = 1")
         database.execute("INSERT INTO meals VALUES (45, 'back', -0.01, 'placed', 'again')")
         in_avro.send(slice(6, 9))  # the table has another schema now
-        eventually(as_served, within=120, every=0.5)
-        eventually(lambda: meals.bought(settings) == [three], within=120, every=0.5)
+        eventually(as_served, every=0.5)
+        eventually(lambda: meals.bought(settings) == [three], every=0.5)
         found = eventually(
             lambda: len(seen := values(stack.connection, kitchen.moves)) >= 50 + 21 + 1 and seen,
-            within=120,
             every=0.5,
         )
         assert {meals.Move(2, "u", "placed", "cooked"), meals.Move(60, "d", "placed", None)} < set(found)
@@ -343,9 +338,9 @@ def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_a
             "INSERT INTO meals SELECT n, 'new', 1, 'placed', NULL FROM generate_series(30, 70) n"
         )
         in_avro.send(slice(9, 10))
-        eventually(as_served, within=120, every=0.5)
-        eventually(lambda: meals.bought(settings) == [], within=120, every=0.5)
-        eventually(lambda: len(kitchen.delivered) >= 8, within=120)
+        eventually(as_served, every=0.5)
+        eventually(lambda: meals.bought(settings) == [], every=0.5)
+        eventually(lambda: len(kitchen.delivered) >= 8)
         assert [change.op.value for change in kitchen.delivered] == ["r", "r", "c", "u", "d", "u", "d", "t"]
         assert kitchen.delivered[5].after == meals.Shopping(1, "Ann", Decimal("-99.99"), tip=7)
 
@@ -354,7 +349,6 @@ def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_a
                 producer.send_bytes(kitchen.meals.name, bad)
         letters = eventually(
             lambda: len(found := list(read(stack.connection, kitchen.meals.dead_letters))) >= 6 and found,
-            within=120,
             every=0.5,
         )
         reasons = {
@@ -368,7 +362,7 @@ def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_a
         database.execute("ALTER TABLE meals DROP COLUMN note")
         database.execute("INSERT INTO meals VALUES (72, 'x', 2, 'placed', 4)")
         database.execute("ALTER TABLE meals ADD COLUMN note text")
-        eventually(as_served, within=120, every=0.5)
+        eventually(as_served, every=0.5)
 
         (status,) = runner.status()["captures"]
         assert status["running"], status
@@ -378,7 +372,7 @@ def test_a_captured_table_is_kept_row_for_row_through_every_kind_of_change_and_a
         database.execute(
             "INSERT INTO meals (id, customer, amount, state, tip) VALUES (73, 'x', 2, 'placed', 4)"
         )
-        told = eventually(lambda: runner.status()["pipelines"][0]["error"], within=120, every=0.5)
+        told = eventually(lambda: runner.status()["pipelines"][0]["error"], every=0.5)
         assert "the source table has no column status any more" in told
         runner.captures["meals-db"].delete()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from pyspark.sql import DataFrame
 
 import gearshift as gs
@@ -34,7 +32,7 @@ def test_exactly_the_undecodable_records_are_set_aside_in_every_gear(unique: str
                 runner.shift("copy", gear)
                 _send_truncated(connection, events, schema_id, 7)
                 target = flow.sent
-                eventually(lambda target=target: flow.sent > target + 1000, within=timedelta(seconds=30))
+                eventually(lambda target=target: flow.sent > target + 1000)
         runner.shift("copy", Gear.BATCH)
         ledger = runner.drivers["copy"].books.ledger
         restarts = runner.drivers["copy"].condition.restarts

@@ -203,7 +203,7 @@ def runner(
     leave_old_checkpoint(app, settings, stack.connection)
     with Runner(app, settings) as running:
         for driver in running.drivers.values():
-            eventually(lambda driver=driver: driver.query and driver.query.isActive, within=60)
+            eventually(lambda driver=driver: driver.query and driver.query.isActive)
         yield running
 
 
@@ -381,7 +381,7 @@ def test_a_null_in_a_required_field_stops_its_pipeline_and_no_other(runner: Runn
     driver = runner.drivers["strict"]
     with Producer(runner.engine.connection) as producer:
         producer.send(runner.graph.pipelines["strict"].topics["others"], Event("a", -1, datetime.now(UTC)))
-    error = eventually(lambda: driver.condition.error, within=60)
+    error = eventually(lambda: driver.condition.error)
     assert driver.condition.state == "failed"
     assert "no value for the required field value" in error
     assert "make the field Optional" in error
@@ -395,7 +395,6 @@ def test_a_function_of_the_apps_own_file_runs_in_a_udf_wherever_the_file_is(runn
     assert isinstance(target, gs.Topic)
     eventually(
         lambda: any(result.text == "OLD!" for result in values(runner.engine.connection, target)),
-        within=60,
         every=0.5,
     )
 

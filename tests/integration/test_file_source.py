@@ -107,7 +107,7 @@ def test_rows_that_fit_go_to_the_topic_and_the_others_to_its_dead_letters(
         text += (each if isinstance(each, bytes) else each.encode()) + b"\n"
     drop(orders, "monday.csv", text + b"2,Ghent,1.25,")
     with taking(orders, connection) as running:
-        eventually(lambda: running.taken, within=60)
+        eventually(lambda: running.taken)
         assert (running.sent, running.dead) == (2, len(bad))
     assert sorted(committed_values(connection, orders.topic), key=lambda order: order.order_id) == [
         Order(1, 'Ghent, "Old"\nTown', Decimal("2.50"), NOON),
@@ -141,14 +141,14 @@ def test_a_file_is_taken_once_however_often_it_comes_and_other_content_is_anothe
     one = json.dumps({"order_id": 1, "city": "Ghent", "amount": "1.50"}) + "\n"
     drop(orders, "day.jsonl", one)
     with taking(orders, connection) as running:
-        eventually(lambda: running.taken == 1, within=60)
+        eventually(lambda: running.taken == 1)
     drop(orders, "day.jsonl", one)
     with taking(orders, connection) as running:
-        eventually(lambda: running.repeated == 1, within=60)
+        eventually(lambda: running.repeated == 1)
         drop(
             orders, "day.jsonl", one.replace("1,", "2,") + '{"order_id": 3, "town": "Ghent", "amount": "1"}\n'
         )
-        eventually(lambda: running.taken == 1, within=60)
+        eventually(lambda: running.taken == 1)
     assert ids(connection, orders) == [1, 2]
     reason = letters(connection, orders)[0].header("gearshift.reason")
     assert reason == b"field city: is missing"
@@ -174,14 +174,14 @@ def test_a_file_that_is_still_written_is_left_alone_until_it_is_whole(
     (orders.folder / "readme.txt").write_text("not ours")
     orders = replace(orders, quiet=timedelta(seconds=1))
     with taking(orders, connection) as running:
-        eventually(lambda: running.taken == 1, within=60)
+        eventually(lambda: running.taken == 1)
         assert ids(connection, orders) == [9]
         with (orders.folder / "cut.csv").open("a") as rest:
             rest.write("nt,6.00,\n")
         assert (orders.folder / "slow.csv").exists()
         growing.write("ent,2.50,\n")
         growing.close()
-        eventually(lambda: running.taken == 3, within=60)
+        eventually(lambda: running.taken == 3)
     assert ids(connection, orders) == [1, 2, 5, 6, 9]
     assert letters(connection, orders) == []
     assert {path.name for path in orders.folder.iterdir()} == {"copying.csv.part", "readme.txt", "taken"}
@@ -214,7 +214,7 @@ def test_a_file_of_a_wrong_kind_is_set_aside_with_its_reason_and_can_come_again(
     name = f"monday.{file_format}"
     drop(orders, name, content)
     with taking(orders, connection) as running:
-        eventually(lambda: running.refused == 1, within=60)
+        eventually(lambda: running.refused == 1)
         assert running.taken == 0
     refused = orders.folder / "refused" / name
     assert refused.read_bytes() == (content.encode() if isinstance(content, str) else content)
@@ -240,7 +240,7 @@ def test_parquet_columns_become_the_types_of_the_fields(
     drop(orders, "half.parquet", whole[: len(whole) // 2])
     (orders.folder / ".p").rename(orders.folder / "whole.parquet")
     with taking(orders, connection) as running:
-        eventually(lambda: running.taken and running.refused, within=60)
+        eventually(lambda: running.taken and running.refused)
         assert (running.sent, running.dead) == (2, 1)
     assert sorted(committed_values(connection, orders.topic), key=lambda order: order.order_id) == [
         Order(1, "Ghent", Decimal("1.50"), NOON),
@@ -261,10 +261,10 @@ def test_a_large_file_comes_in_parts_and_a_stop_between_them_loses_and_repeats_n
     stops = 0
     while stops < 3:
         with taking(orders, connection) as running:
-            eventually(lambda running=running: running.sent > 400, within=60, every=0.001)
+            eventually(lambda running=running: running.sent > 400, every=0.001)
         stops += 1
     with taking(orders, connection) as running:
-        eventually(lambda: not list(orders.folder.glob("*.csv")), within=60)
+        eventually(lambda: not list(orders.folder.glob("*.csv")))
     assert ids(connection, orders) == list(range(5_000))
 
 
@@ -280,6 +280,6 @@ def test_a_folder_that_we_may_only_read_is_left_as_it_is(
     monkeypatch.setattr(Path, "rename", refused)
     for _ in range(2):
         with taking(orders, connection) as running:
-            eventually(lambda running=running: running.taken + running.repeated == 1, within=60)
+            eventually(lambda running=running: running.taken + running.repeated == 1)
     assert path.exists()
     assert ids(connection, orders) == [1]

@@ -243,12 +243,12 @@ def test_senders_wait_while_a_reader_is_too_far_behind(connection: Connection, u
     offsets.commit({(topic.name, 0): 0})
     source = app.http(topics=[topic], port=0)
     with serving(source, connection) as (_, client):
-        _, answer, headers = eventually(lambda: (found := client.post(FINE))[0] == 429 and found, within=60)
+        _, answer, headers = eventually(lambda: (found := client.post(FINE))[0] == 429 and found)
         assert answer["error"].startswith(f"group {unique}-slow is ")
         assert headers["Retry-After"] == "1"
         with Admin(connection) as admin:
             offsets.commit(admin.end_offsets([topic.name]))
-        eventually(lambda: client.post(FINE)[0] == 200, within=60)
+        eventually(lambda: client.post(FINE)[0] == 200)
     offsets.close()
 
 
@@ -304,7 +304,7 @@ def test_closing_answers_what_is_under_way(source: HttpSource, connection: Conne
         ]
         for thread in threads:
             thread.start()
-        eventually(lambda: len(answers) > 20, within=60)
+        eventually(lambda: len(answers) > 20)
     stop.set()
     for thread in threads:
         thread.join(60)

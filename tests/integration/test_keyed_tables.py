@@ -44,14 +44,14 @@ def test_a_running_count_in_a_table_with_a_key_is_exact_through_shifts_and_resta
 
     with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
         send(producer, 300)
-        eventually(lambda: counted() == sent, within=60, every=0.3)
+        eventually(lambda: counted() == sent, every=0.3)
         send(producer, 200)
         runner.shift("count", Gear.BATCH)
         assert counted() == sent
         runner.shift("count", Gear.NEAR_REAL_TIME)
         send(producer, 100)
     with Runner(app, settings):
-        eventually(lambda: counted() == sent, within=60, every=0.3)
+        eventually(lambda: counted() == sent, every=0.3)
     assert len(tables.rows(tables.table_uri(settings.warehouse_uri, "counts"))) == len(sent)
 
 

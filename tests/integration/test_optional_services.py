@@ -129,7 +129,7 @@ def test_the_parents_kill_9_leaves_nothing_and_the_data_are_there_again(tmp_path
             session.execute("CREATE TABLE k.kept (n int PRIMARY KEY)")
             session.execute("INSERT INTO k.kept (n) VALUES (17)")
             os.kill(parent.pid, signal.SIGKILL)
-            eventually(lambda: not any(service.ready for service in stack.services), within=15)
+            eventually(lambda: not any(service.ready for service in stack.services))
             cluster.shutdown()
     assert all(ports.is_free(service.port) for service in stack.services)
     with pytest.raises(StackError, match="no postgres runs in"):

@@ -76,15 +76,15 @@ def test_a_producer_waits_for_the_slowest_group_and_goes_on_when_it_has_caught_u
     read_up_to(admin, topic, f"{topic.name}-quick", lag=0)
     read_up_to(admin, topic, f"{topic.name}-slow", lag=2000)
     with Producer(connection) as producer, sending(producer, topic, 100) as thread:
-        eventually(lambda: producer.throttled > 0.5, within=20)
+        eventually(lambda: producer.throttled > 0.5)
         assert sum(admin.end_offsets([topic.name]).values()) == 3000
         # Just below the limit is not enough, or it would stop again at once.
         read_up_to(admin, topic, f"{topic.name}-slow", lag=950)
         waited = producer.throttled
-        eventually(lambda: producer.throttled > waited + 2, within=20)
+        eventually(lambda: producer.throttled > waited + 2)
         assert thread.is_alive()
         read_up_to(admin, topic, f"{topic.name}-slow", lag=890)
-        eventually(lambda: not thread.is_alive(), within=10)
+        eventually(lambda: not thread.is_alive())
     assert sum(admin.end_offsets([topic.name]).values()) == 3100
     [said] = [entry.getMessage() for entry in caplog.records if entry.name == "gearshift.topics.producer"]
     assert said == (
@@ -111,9 +111,9 @@ def test_the_lag_is_told_by_group_and_followed(connection: Connection, admin: Ad
         assert pressure.behind(topic.name) == 0
         assert pressure.slowest(topic.name) is None
         read_up_to(admin, topic, topic.name, lag=300)
-        eventually(lambda: pressure.slowest(topic.name) == (topic.name, 300), within=20)
+        eventually(lambda: pressure.slowest(topic.name) == (topic.name, 300))
         fill(connection, topic, 100)
-        eventually(lambda: pressure.behind(topic.name) == 400, within=5)
+        eventually(lambda: pressure.behind(topic.name) == 400)
         assert pressure.behind(f"{topic.name}-misspelt") == 0
         assert not pressure.presses(topic)
 
@@ -126,7 +126,7 @@ def test_a_pipeline_that_is_behind_until_its_next_batch_holds_nobody_up(
     with Pressure(connection, every=timedelta(milliseconds=100)) as pressure:
         assert pressure.slowest(topic.name) is None
         read_up_to(admin, topic, f"{topic.name}-other", lag=1500)
-        eventually(lambda: pressure.slowest(topic.name) == (f"{topic.name}-other", 1500), within=20)
+        eventually(lambda: pressure.slowest(topic.name) == (f"{topic.name}-other", 1500))
 
 
 def test_a_group_with_members_presses_as_well(connection: Connection, admin: Admin, topic: Topic) -> None:
@@ -142,15 +142,15 @@ def test_a_group_with_members_presses_as_well(connection: Connection, admin: Adm
     )
     consumer.subscribe([topic.name])
     try:
-        taken = [eventually(lambda: consumer.poll(0.1), within=20)]
+        taken = [eventually(lambda: consumer.poll(0.1))]
         with Pressure(connection, every=timedelta(milliseconds=100)) as pressure:
             assert not pressure.presses(topic)  # it has committed nothing yet
             while len(taken) < 2500:
                 taken += consumer.consume(500, 0.5)
                 consumer.commit(message=taken[0], asynchronous=False)
-            eventually(lambda: pressure.presses(topic), within=20)
+            eventually(lambda: pressure.presses(topic))
             consumer.commit(asynchronous=False)
-            eventually(lambda: not pressure.presses(topic), within=20)
+            eventually(lambda: not pressure.presses(topic))
     finally:
         consumer.close()
 
@@ -165,10 +165,10 @@ def test_a_simulated_source_slows_down_as_well(connection: Connection, admin: Ad
     simulator = Simulator(source, connection)
     simulator.open()
     with Pressure(connection) as pressure:
-        eventually(lambda: pressure.presses(topic), within=10)
+        eventually(lambda: pressure.presses(topic))
         assert simulator.sent == 0 and simulator.running
     read_up_to(admin, topic, topic.name, lag=0)
-    eventually(lambda: not simulator.running, within=20)
+    eventually(lambda: not simulator.running)
     assert simulator.sent == 50 and simulator.error is None
 
 

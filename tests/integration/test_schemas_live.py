@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from pyspark.sql import DataFrame
 
@@ -49,7 +48,7 @@ def test_a_schema_registered_while_a_pipeline_runs_costs_no_record(unique: str, 
         with Producer(connection) as producer:
             for number in range(100):
                 producer.send(readings, OldReading(f"old-{number}", 1.0))
-        eventually(lambda: len(values(connection, copies)) >= 100, within=timedelta(seconds=40), every=0.5)
+        eventually(lambda: len(values(connection, copies)) >= 100, every=0.5)
         with Producer(connection) as old, Producer(connection) as new:
             for number in range(100):
                 new.send(evolved, NewReading(f"new-{number}", 2.0, "W"))
@@ -57,7 +56,6 @@ def test_a_schema_registered_while_a_pipeline_runs_costs_no_record(unique: str, 
         wanted = {f"old-{number}" for number in range(200)} | {f"new-{number}" for number in range(100)}
         eventually(
             lambda: {reading.meter for reading in values(connection, copies)} == wanted,
-            within=timedelta(seconds=60),
             every=0.5,
         )
         ledger = runner.drivers["copy"].books.ledger

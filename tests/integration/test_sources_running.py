@@ -72,7 +72,7 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
         assert (answer.status, json.loads(answer.read())) == (200, {"written": 10})
         client.close()
         # A batch reads what is there when it begins, and no more.
-        eventually((tmp_path / "in" / "taken" / f"{round_}.csv").exists, within=60)
+        eventually((tmp_path / "in" / "taken" / f"{round_}.csv").exists)
 
     def seen(runner: Runner) -> set[tuple[str, int]]:
         return {(order.origin, order.number) for order in values(runner.engine.connection, copies)}
@@ -89,7 +89,7 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
                 runner.shift("copy", gear)
             else:
                 put(runner, round_)
-            eventually(lambda round_=round_: seen(runner) == wanted(round_ + 1), within=90, every=0.3)
+            eventually(lambda round_=round_: seen(runner) == wanted(round_ + 1), every=0.3)
         assert runner.drivers["copy"].books.ledger.gap == 0
         assert runner.status()["pipelines"][0]["dead_letters"] == 0
         status = {each["kind"]: each for each in runner.status()["sources"]}

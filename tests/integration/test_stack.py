@@ -86,13 +86,13 @@ def test_topics_records_and_schemas_survive_a_restart_and_schemas_even_kill_9(
                 next(service.pid.number for service in stack.services if service.name == "registry"),
                 signal.SIGKILL,
             )
-            eventually(stack.dead, within=5)
+            eventually(stack.dead)
             stack.start_service("registry")
             assert registry.get_latest_version("alerts-value").schema_id == number
         consumer = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": "test"})
         try:
             consumer.assign([TopicPartition("readings", 1, 0)])
-            record = eventually(lambda: consumer.poll(1), within=20)
+            record = eventually(lambda: consumer.poll(1))
             assert record.value() == b"17"
         finally:
             consumer.close()
@@ -119,8 +119,8 @@ def test_a_running_stack_is_found_and_shared_and_listens_on_loopback_only(again:
         with pytest.raises(StackError, match="has 1 broker, and 3 were asked for"):
             local.up(again.model_copy(update={"brokers": 3}))
         admin = AdminClient({"bootstrap.servers": found.bootstrap_servers})
-        admin.list_topics("never-declared", timeout=10)
-        assert "never-declared" not in admin.list_topics(timeout=10).topics
+        admin.list_topics("never-declared", timeout=30)
+        assert "never-declared" not in admin.list_topics(timeout=30).topics
     finally:
         first.stop()
         second.stop()
@@ -151,7 +151,7 @@ def test_a_detached_stack_is_taken_down_from_another_process_and_nothing_is_left
     assert owner.alive
     assert local.down(again)
     assert not any(service.ready for service in stack.services)
-    eventually(lambda: not owner.alive, within=5)
+    eventually(lambda: not owner.alive)
     assert all(ports.is_free(service.port) for service in stack.services)
     assert not local.down(again)
 
@@ -178,7 +178,7 @@ def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Se
         assert next_stack.owned
         assert not any(service.ready for service in stack.services)
         admin = AdminClient({"bootstrap.servers": next_stack.bootstrap_servers})
-        assert "readings" in admin.list_topics(timeout=10).topics
+        assert "readings" in admin.list_topics(timeout=30).topics
 
 
 def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Path) -> None:
@@ -193,15 +193,15 @@ def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Pa
         def described() -> list[
             PartitionMetadata
         ]:  # a broker may know the topic a moment later than the one asked
-            return list(admin.list_topics("readings", timeout=10).topics["readings"].partitions.values())
+            return list(admin.list_topics("readings", timeout=30).topics["readings"].partitions.values())
 
-        (partition,) = eventually(described, within=10)
+        (partition,) = eventually(described)
         assert len(partition.replicas) == 3
 
         leader = f"kafka-{partition.leader}"
         pid = next(service.pid for service in stack.services if service.name == leader)
         os.kill(pid.number, signal.SIGKILL)
-        eventually(stack.dead, within=5)
+        eventually(stack.dead)
         producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "acks": "all"})
         failed: list[KafkaError] = []
         producer.produce(
@@ -216,12 +216,12 @@ def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Pa
 
         def in_sync() -> bool:
             try:
-                (now,) = admin.list_topics("readings", timeout=10).topics["readings"].partitions.values()
+                (now,) = admin.list_topics("readings", timeout=30).topics["readings"].partitions.values()
             except KafkaException:
                 return False
             return len(now.isrs) == 3
 
-        eventually(in_sync, within=20)
+        eventually(in_sync)
     with pytest.raises(StackError, match="belong to 3 brokers, and 1 were asked for"):
         local.up(settings.model_copy(update={"brokers": 1}))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -36,18 +35,17 @@ def test_a_long_batch_is_interrupted_and_done_again_by_the_next_run(unique: str,
         with Producer(runner.engine.connection) as producer:
             for number in range(10):
                 producer.send(events, Event("k", number))
-        eventually(lambda: driver.query is not None and driver.query.isActive, within=timedelta(seconds=40))
+        eventually(lambda: driver.query is not None and driver.query.isActive)
         tracker = runner.spark.sparkContext.statusTracker()
-        eventually(tracker.getActiveJobsIds, within=timedelta(seconds=40))
+        eventually(tracker.getActiveJobsIds)
         began = time.monotonic()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     assert not any(stretch.verified for stretch in driver.books.ledger.stretches)
 
     slow = False
     with Runner(app, settings) as runner:
         eventually(
             lambda: len(values(runner.engine.connection, copies)) == 10,
-            within=timedelta(seconds=40),
             every=0.3,
         )
         assert {event.n for event in values(runner.engine.connection, copies)} == set(range(10))

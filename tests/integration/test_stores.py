@@ -81,7 +81,7 @@ def reading(meter: str, seconds: float, load: Any) -> dict[str, Any]:
 def kill(stores: local.Stack, name: str) -> None:
     pid = next(service.pid for service in stores.services if service.name == name)
     os.kill(pid.number, signal.SIGKILL)
-    eventually(stores.dead, within=10)
+    eventually(stores.dead)
 
 
 class Opened:
@@ -436,7 +436,7 @@ def test_cassandra_killed_and_started_again_keeps_what_it_acknowledged(
             return False
         return True
 
-    eventually(again, within=30)
+    eventually(again)
     cluster, session = connect(ContactPoints.read(stores.address("cassandra")), name="test")
     found = {one.meter_id for one in session.execute(f"SELECT meter_id FROM {unique}.meters")}
     cluster.shutdown()

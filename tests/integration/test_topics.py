@@ -180,7 +180,7 @@ def test_a_broker_that_does_not_answer_is_told_soon(
     began = time.monotonic()
     with pytest.raises(BrokerUnreachableError) as raised:
         Admin(nobody).ping()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert str(raised.value) == 'no broker answers at 127.0.0.1:1; try "gearshift up"'
     assert raised.value.retriable
     assert capfd.readouterr().err == ""
@@ -202,7 +202,7 @@ def test_a_server_that_says_nothing_is_told_soon() -> None:
             group.commit({("readings", 0): 1})
         with Registry(nobody) as registry, pytest.raises(RegistryUnreachableError):
             registry.ping()
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 30
 
 
 # Records
@@ -529,7 +529,7 @@ def test_a_registry_that_does_not_answer_is_told_soon_and_without_secrets(connec
         )
         assert raised.value.hint == 'try "gearshift up"'
         assert "hunter2" not in "".join(traceback.format_exception(raised.value))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_a_registry_that_is_there_answers(registry: Registry) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from random import Random
 
 import pytest
@@ -74,7 +73,7 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(
         }
     )
     consumer.subscribe([topic])
-    record = eventually(lambda: consumer.poll(0.1), within=timedelta(seconds=20))
+    record = eventually(lambda: consumer.poll(0.1))
     place = (topic, record.partition())
     with Admin(connection) as admin, TransactionalProducer(connection, unique) as producer:
         for keep in (False, True):
@@ -111,7 +110,7 @@ def test_a_record_that_is_refused_aborts_the_transaction_and_the_next_one_goes_t
         assert not producer.is_open
         # The refused record may have left a gap in the sequence numbers, which the brokers see only now; the
         # producer then begins a new sequence, and says to send the same again.
-        eventually(lambda: went_through(producer, topic, b"after it"), within=timedelta(seconds=20))
+        eventually(lambda: went_through(producer, topic, b"after it"))
     assert seen(connection, topic) == [b"after it"]
 
 

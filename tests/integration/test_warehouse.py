@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -216,7 +216,6 @@ def test_a_stream_upserts_and_batches_follow_and_spark_reads_the_same(
                 and {row["order_id"]: row["at"] for row in tables.rows(uri)} == expected
                 and runner.drivers["keep"].books.ledger.gap == 0
             ),
-            within=timedelta(seconds=90),
             every=0.5,
         )
         loaded = tables.load(runner.spark, uri)

@@ -64,11 +64,11 @@ def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
 
 def _outlive(stack: local.Stack, benches: Sequence[Bench], role: Callable[[], str | None]) -> None:
     """Kill the broker in a role, go on without it, and start it again."""
-    broker = eventually(role, within=60)
+    broker = eventually(role)
     os.kill(next(s.pid.number for s in stack.services if s.name == broker), signal.SIGKILL)
     _await_more(benches)
     stack.start_service(broker)
-    eventually(lambda: _whole(stack, [bench.name for bench in benches]), within=90)
+    eventually(lambda: _whole(stack, [bench.name for bench in benches]))
     _await_more(benches)
 
 

@@ -54,7 +54,7 @@ def test_items_of_a_lane_run_one_after_the_other_in_their_order(
                 submitted[lane].append(number)
                 items.append((lane, (lane, number)))
             lanes.submit(items)
-        eventually(lambda: sum(map(len, ran.values())) == number, within=10, every=0.001)
+        eventually(lambda: sum(map(len, ran.values())) == number, every=0.001)
     assert ran == submitted
     assert not together
 
@@ -69,7 +69,7 @@ def test_different_lanes_run_at_once() -> None:
 
     with opened(run, 4) as lanes:
         lanes.submit((number, number) for number in range(4))
-        eventually(lambda: sorted(met) == [0, 1, 2, 3], within=10)
+        eventually(lambda: sorted(met) == [0, 1, 2, 3])
 
 
 def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
@@ -84,10 +84,10 @@ def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
     with opened(run, 2) as lanes:
         lanes.submit([("hot", "hot")] * 50)
         lanes.submit([(number, "cold") for number in range(20)])
-        eventually(lambda: ran.count("cold") == 20, within=10)
+        eventually(lambda: ran.count("cold") == 20)
         assert "hot" not in ran
         gate.set()
-        eventually(lambda: ran.count("hot") == 50, within=10)
+        eventually(lambda: ran.count("hot") == 50)
 
 
 def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in_its_own() -> None:
@@ -100,7 +100,7 @@ def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in
     lanes: Lanes[str] = Lanes(run, 1, "test")
     lanes.submit([("long", "first half"), ("short", "other"), ("long", "next")])
     lanes.open()
-    eventually(lambda: len(ran) == 4, within=10)
+    eventually(lambda: len(ran) == 4)
     lanes.close(10)
     assert ran == ["first half", "other", "second half", "next"]
 
@@ -115,7 +115,7 @@ def test_a_lane_goes_on_only_after_what_follows_its_turn() -> None:
     lanes: Lanes[str] = Lanes(run, 3, "test", lambda: told.append("committed"))
     lanes.open()
     lanes.submit([("lane", "a")])
-    eventually(lambda: told == ["a", "committed"], within=10)
+    eventually(lambda: told == ["a", "committed"])
     lanes.submit([("lane", "b"), ("lane", "c")])
-    eventually(lambda: told[2:] == ["b", "c", "committed"], within=10)
+    eventually(lambda: told[2:] == ["b", "c", "committed"])
     lanes.close(10)

@@ -266,7 +266,7 @@ def test_a_file_counts_as_whole_when_it_is_quiet_and_nobody_writes_it(tmp_path: 
         writing.write("x")
         writing.flush()
         assert folder.whole() == []
-        found = eventually(folder.whole, within=10)
+        found = eventually(folder.whole)
         assert [each.name for each, _ in found] == ["a.csv"]
         assert is_being_written(reading.fileno())
         writing.write("y")
@@ -277,4 +277,4 @@ def test_a_file_counts_as_whole_when_it_is_quiet_and_nobody_writes_it(tmp_path: 
     (tmp_path / ".b.csv").touch()
     (tmp_path / "c.csv.tmp").touch()
     (tmp_path / "d.csv").symlink_to(path)
-    eventually(lambda: folder.whole() and folder.passed_over == {"d.csv"}, within=10)
+    eventually(lambda: folder.whole() and folder.passed_over == {"d.csv"})

@@ -54,7 +54,7 @@ def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
     with processes.start(small) as process:
         pid = Pid.of(process.pid)
         assert pid is not None
-        eventually(lambda: "deaf" in small.log.read_text(), within=10)
+        eventually(lambda: "deaf" in small.log.read_text())
         processes.stop([pid], within=timedelta(seconds=0.2))
         assert process.wait() == -signal.SIGKILL
     assert not pid.alive
