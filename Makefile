@@ -3,7 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 3
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+PIP := pip install --quiet --disable-pip-version-check --no-compile
+INSTALL := $(BIN)/$(PIP)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-food demo-cards test lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
@@ -19,17 +20,20 @@ help:
 	@echo "make bench-cdc  measure the way from PostgreSQL to Cassandra"
 	@echo "make bench-ingest  measure ingest by HTTP and files beside Kafka's client alone"
 
-demo: .venv/run.done .venv/spark.done
+demo: .venv/run.done .venv/startup.done
 	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
 
 # PostgreSQL and the drivers of both stores come with the development requirements.
-demo-food: .venv/dev.done .venv/spark.done
+demo-food: .venv/dev.done .venv/startup.done
 	@$(BIN)/python examples/food_delivery/demo.py $(ARGS)
 
-demo-cards: .venv/run.done .venv/spark.done
+demo-cards: .venv/run.done .venv/startup.done
 	@$(BIN)/python examples/card_statements/demo.py $(ARGS)
 
-test: .venv/dev.done .venv-airflow/done .venv/spark.done lint
+# What comes before the tests, two at a time: it waits as much as it computes.
+test:
+	@$(MAKE) --no-print-directory --jobs 2 .venv/dev.done .venv-airflow/done
+	@$(MAKE) --no-print-directory --jobs 2 .venv/startup.done lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev.done .venv-airflow/done
@@ -70,22 +74,22 @@ bench-deliveries: .venv/dev.done .venv-bench/done
 	$(INSTALL) --no-build-isolation --no-deps --editable .
 	touch $@ .venv/run.done
 
-# Spark's classes, archived once: from then on it starts in half the time.
-.venv/spark.done: .venv/run.done
+# The classes of Spark, Kafka and the registry, archived once: from then on they start in half the time.
+.venv/startup.done: .venv/run.done
 	$(BIN)/python -m gearshift.pipelines.training
 	touch $@
 
 # Quix Streams wants a confluent-kafka of its own, so it gets an environment of its own.
 .venv-bench/done: requirements/bench.txt | .venv/made
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/bench.txt
+	.venv-bench/bin/$(PIP) --only-binary :all: --require-hashes -r requirements/bench.txt
 	touch $@
 
 # Airflow pins what Gearshift uses in other versions, so its provider is tested in an environment of its own.
 .venv-airflow/done: requirements/airflow.txt airflow/pyproject.toml | .venv/made
 	$(PYTHON) -m venv .venv-airflow
-	.venv-airflow/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/airflow.txt
-	.venv-airflow/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable airflow
+	.venv-airflow/bin/$(PIP) --only-binary :all: --require-hashes -r requirements/airflow.txt
+	.venv-airflow/bin/$(PIP) --no-build-isolation --no-deps --editable airflow
 	touch $@
 
 # After a change of the dependencies in a pyproject.toml; needs uv.

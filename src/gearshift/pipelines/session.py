@@ -162,7 +162,8 @@ def _configuration(settings: Settings, ours: dict[str, str], log_file: Path | No
         found[name] = f"{_AVRO_LIMITS} {settings.spark.get(name, '')}"
     if log_file is not None:
         log_configuration = _log_configuration(log_file).as_uri()
-        found[_DRIVER_JAVA] += f" -Dlog4j2.configurationFile={log_configuration} {startup.options(settings)}"
+        started_from = startup.quoted(startup.archive(settings).options)
+        found[_DRIVER_JAVA] += f" -Dlog4j2.configurationFile={log_configuration} {started_from}"
     return found
 
 

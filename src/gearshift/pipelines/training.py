@@ -1,48 +1,87 @@
-"""Makes the archive of `startup.py`, once: `python -m gearshift.pipelines.training`."""
+"""Makes the archives of `stack/startup.py`, once: `python -m gearshift.pipelines.training`.
+
+Each program does a little of what it is for, and writes the classes that this took as it ends.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from gearshift.app import App
 from gearshift.definitions import Graph
 from gearshift.pipelines.session import end_java, open_session
-from gearshift.pipelines.startup import QUIET, archive
+from gearshift.pipelines.startup import archive, quoted
 from gearshift.settings import Settings, load
-from gearshift.stack.artifacts import jars
+from gearshift.stack import artifacts
 from gearshift.stack.files import exclusive
+from gearshift.stack.lifecycle import up
+from gearshift.stack.registry import jar_of
+from gearshift.stack.startup import Archive
+from gearshift.topics import Admin, Producer, read
 
 _WRITTEN_WITHIN = 300.0
 
 
+@dataclass
+class _Word:
+    text: str
+
+
 def prepare(settings: Settings) -> None:
-    """Make the archive unless it is there, by a Java process that does a little of what pipelines do."""
-    place = archive(settings)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(place.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=place.parent) as name:
-        if place.exists():
-            return
+    """Make the archives that are not there yet."""
+    place = archive(settings).path.parent
+    place.mkdir(parents=True, exist_ok=True)
+    artifacts.fetch("kafka", "registry", "spark", cache=settings.cache)
+    with exclusive(place / "training.lock"), tempfile.TemporaryDirectory(dir=place) as name:
         folder = Path(name)
-        made = folder / "made.jsa"
-        # Compiling well would only take longer; the archive fits every compiler.
-        options = f'"-XX:ArchiveClassesAtExit={made}" {QUIET} -XX:TieredStopAtLevel=1'
-        training = settings.model_copy(
-            update={"spark": {**settings.spark, "spark.driver.extraJavaOptions": options}}
+        with ThreadPoolExecutor(2) as pool:
+            for done in (pool.submit(_services, settings, folder), pool.submit(_spark, settings, folder)):
+                done.result()
+        for made in folder.glob("*.jsa"):  # not every Java can make them
+            made.replace(place / made.name)
+
+
+def _services(settings: Settings, folder: Path) -> None:
+    """Kafka and the registry, and a record that both take part in."""
+    cache = settings.cache
+    if all(
+        Archive.of(program, classes, cache=cache).path.exists()
+        for program, classes in (
+            ("kafka", artifacts.jars("kafka", cache=cache)),
+            ("registry", [jar_of(artifacts.folder("registry", cache=cache))]),
         )
-        spark = open_session(
-            Graph(app="startup", timezone="UTC"),
-            training,
-            jars("spark", cache=settings.cache),
-            log_file=folder / "spark.log",
-        )
-        _work(spark, folder)
-        spark.stop()
-        end_java(within=_WRITTEN_WITHIN)  # it writes the archive as it ends
-        if made.exists():  # not every Java can make one
-            made.replace(place)
+    ):
+        return
+    app = App("startup")
+    words = app.topic("words", value=_Word)
+    alone = Settings(home=folder / "home", cache=cache)
+    with up(alone, record=folder) as stack, Admin(stack.connection) as admin:
+        admin.ensure([words])
+        with Producer(stack.connection) as producer:
+            producer.send(words, _Word("quick"))
+        assert len(list(read(stack.connection, words.name))) == 1
+
+
+def _spark(settings: Settings, folder: Path) -> None:
+    place = archive(settings).path
+    if place.exists():
+        return
+    # Compiling well would only take longer; the archive fits every compiler.
+    options = f"{quoted(Archive(folder / place.name).recording)} -XX:TieredStopAtLevel=1"
+    training = settings.model_copy(
+        update={"spark": {**settings.spark, "spark.driver.extraJavaOptions": options}}
+    )
+    jars = artifacts.jars("spark", cache=settings.cache)
+    spark = open_session(Graph(app="startup", timezone="UTC"), training, jars, log_file=folder / "spark.log")
+    _work(spark, folder)
+    spark.stop()
+    end_java(within=_WRITTEN_WITHIN)
 
 
 def _work(spark: SparkSession, folder: Path) -> None:

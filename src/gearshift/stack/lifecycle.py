@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from gearshift.settings import Settings, load
 from gearshift.stack import artifacts, kafka, machine, ports, processes, state, stores
 from gearshift.stack.files import exclusive
 from gearshift.stack.java import require_java
-from gearshift.stack.registry import Registry
+from gearshift.stack.registry import Registry, jar_of
 from gearshift.stack.stack import ENDS_WITHIN, LOCK, Stack, end, folder
+from gearshift.stack.startup import Archive
 
 _MEMORY = 512 << 20  # a service's heap and what Java takes beside it
 _DISK = 1 << 30
@@ -25,8 +26,11 @@ def _silent(_: str) -> None:
     return
 
 
-def up(settings: Settings, *, progress: Callable[[str], None] = _silent) -> Stack:
-    """Start the services that the settings do not name an own address for, or find them running."""
+def up(settings: Settings, *, progress: Callable[[str], None] = _silent, record: Path | None = None) -> Stack:
+    """Start the services that the settings do not name an own address for, or find them running.
+
+    With `record`, a folder, each that has an archive of classes to start from writes it there as it ends.
+    """
     elsewhere = _elsewhere(settings)
     if elsewhere is not None and not stores.wanted(settings):
         return elsewhere
@@ -39,7 +43,7 @@ def up(settings: Settings, *, progress: Callable[[str], None] = _silent) -> Stac
             _refuse_lacking(settings, found)
             return found
         _clear(place, progress)
-        return _start(settings, progress)
+        return _start(settings, progress, record)
 
 
 def find(settings: Settings) -> Stack | None:
@@ -166,7 +170,7 @@ def _brokers(settings: Settings, place: Path) -> int:
     )
 
 
-def _start(settings: Settings, progress: Callable[[str], None]) -> Stack:
+def _start(settings: Settings, progress: Callable[[str], None], record: Path | None) -> Stack:
     java = require_java()
     place = folder(settings)
     brokers = 0 if settings.bootstrap_servers else _brokers(settings, place)
@@ -190,26 +194,34 @@ def _start(settings: Settings, progress: Callable[[str], None]) -> Stack:
             name, settings=settings, java=java, ports=claimed, bootstrap_servers=bootstrap_servers or ""
         )
 
+    def startup(program: str, classes: Iterable[Path]) -> tuple[str, ...]:
+        archive = Archive.of(program, classes, cache=settings.cache)
+        return archive.options if record is None else Archive(record / archive.path.name).recording
+
     # Cassandra takes the longest.
     plans = [store(name) for name in extra if name != "connect"]
     if registry_url is None:
+        program = artifacts.folder("registry", cache=settings.cache)
         registry = Registry(
             folder=place / "registry",
             logs=place / "logs",
             java=java,
-            program=artifacts.folder("registry", cache=settings.cache),
+            program=program,
             port=claimed["registry"],
+            startup=startup("registry", [jar_of(program)]),
         )
         registry_url = registry.url
         plans.append(registry.services)
     if bootstrap_servers is None:
+        jars = tuple(artifacts.jars("kafka", cache=settings.cache))
         cluster = kafka.Kafka(
             folder=place / "kafka",
             logs=place / "logs",
             java=java,
-            jars=tuple(artifacts.jars("kafka", cache=settings.cache)),
+            jars=jars,
             brokers=brokers,
             ports=claimed,
+            startup=startup("kafka", jars),
         )
         bootstrap_servers = cluster.bootstrap_servers
         plans.append(cluster.services)

@@ -22,6 +22,8 @@ class Registry:
     java: Path
     program: Path
     port: int
+    startup: tuple[str, ...] = ()
+    """What Java is told so that it starts quickly."""
 
     @property
     def url(self) -> str:
@@ -31,7 +33,6 @@ class Registry:
     def services(self) -> list[Service]:
         """The registry, ready to start."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (runner,) = self.program.glob("*-runner.jar")
         # Quarkus closes the database itself, after the last request. A schema whose id was handed out is on disk:
         # records carry that id, and H2 would otherwise write half a second later.
         database = (
@@ -45,13 +46,14 @@ class Registry:
                 # It answers a handful of requests: starting in little time and memory matters, peak speed does not.
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
+                *self.startup,
                 f"-Dquarkus.http.host={HOST}",
                 f"-Dquarkus.http.port={self.port}",
                 f"-Dquarkus.datasource.jdbc.url={database}",
                 "-Dquarkus.datasource.jdbc.initial-size=2",
                 "-Dquarkus.datasource.jdbc.min-size=2",
                 "-jar",
-                str(runner),
+                str(jar_of(self.program)),
             ),
             environment=dict(os.environ),
             log=self.logs / "registry.log",
@@ -59,6 +61,12 @@ class Registry:
             ready=lambda: answers(self.port),
         )
         return [service]
+
+
+def jar_of(program: Path) -> Path:
+    """What Java runs, of the folder that the registry was unpacked into."""
+    (runner,) = program.glob("*-runner.jar")
+    return runner
 
 
 def answers(port: int) -> bool:
