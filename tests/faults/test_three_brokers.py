@@ -35,7 +35,6 @@ def three(tmp_path: Path) -> Iterator[local.Stack]:
         yield running
 
 
-@pytest.mark.timeout(480)
 def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
     three: local.Stack, tmp_path: Path, unique: str
 ) -> None:
@@ -104,12 +103,12 @@ def _wait_for_copies(stack: local.Stack, declared: CopyAndCount, count: int) -> 
         except BrokerUnreachableError:  # the brokers have yet to find a new leader
             return False
 
-    eventually(copied)
+    eventually(copied, every=0.5)
 
 
 def _leader_of_all(stack: local.Stack, declared: CopyAndCount) -> str:
     """A broker that leads a partition of the source and of each target."""
-    leaders = eventually(lambda: _partitions(stack, declared))
+    leaders = eventually(lambda: _partitions(stack, declared), every=0.5)
     shared = set[int].intersection(*({each.leader.id for each in partitions} for partitions in leaders))
     assert shared, leaders
     return f"kafka-{min(shared)}"
@@ -124,7 +123,7 @@ def _wait_for_new_leaders(stack: local.Stack, declared: CopyAndCount, dead: str)
             each.leader and each.leader.id not in gone for partitions in topics for each in partitions
         )
 
-    eventually(moved)
+    eventually(moved, every=0.5)
 
 
 def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
@@ -132,7 +131,7 @@ def _wait_for_all_replicas(stack: local.Stack, declared: CopyAndCount) -> None:
         topics = _partitions(stack, declared)
         return bool(topics) and all(len(each.isr) == 3 for partitions in topics for each in partitions)
 
-    eventually(whole)
+    eventually(whole, every=0.5)
 
 
 def _partitions(stack: local.Stack, declared: CopyAndCount) -> list[list[Any]]:

@@ -26,7 +26,6 @@ def three(tmp_path: Path) -> Iterator[local.Stack]:
         yield running
 
 
-@pytest.mark.timeout(480)
 def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
     three: local.Stack, tmp_path: Path, unique: str
 ) -> None:
@@ -64,11 +63,11 @@ def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
 
 def _outlive(stack: local.Stack, benches: Sequence[Bench], role: Callable[[], str | None]) -> None:
     """Kill the broker in a role, go on without it, and start it again."""
-    broker = eventually(role)
+    broker = eventually(role, every=0.5)
     os.kill(next(s.pid.number for s in stack.services if s.name == broker), signal.SIGKILL)
     _await_more(benches)
     stack.start_service(broker)
-    eventually(lambda: _whole(stack, [bench.name for bench in benches]))
+    eventually(lambda: _whole(stack, [bench.name for bench in benches]), every=0.5)
     _await_more(benches)
 
 

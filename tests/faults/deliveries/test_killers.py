@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 from gearshift.connection import Connection
 from gearshift.runner.crew import Crew
 from gearshift.runner.loading import load_app
@@ -16,7 +14,6 @@ from gearshift.topics import Admin, Producer, read
 from tests.support import eventually
 
 
-@pytest.mark.timeout(240)
 def test_a_record_that_kills_its_process_each_time_becomes_a_dead_letter(
     connection: Connection, settings: Settings, tmp_path: Path, unique: str
 ) -> None:

@@ -456,7 +456,6 @@ def verdicts(
                 each.cancel()
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", AT_LEAST_ONCE)
 def test_nothing_is_lost_or_out_of_order(fault: str, verdicts: dict[str, Future[Verdict]]) -> None:
     verdict = verdicts[fault].result()
@@ -464,7 +463,6 @@ def test_nothing_is_lost_or_out_of_order(fault: str, verdicts: dict[str, Future[
     assert (verdict.lost, verdict.out_of_order) == (0, 0)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", EXACTLY_ONCE)
 def test_nothing_is_lost_duplicated_or_out_of_order(fault: str, verdicts: dict[str, Future[Verdict]]) -> None:
     verdict = verdicts[fault].result()
@@ -472,7 +470,6 @@ def test_nothing_is_lost_duplicated_or_out_of_order(fault: str, verdicts: dict[s
     assert verdict == Verdict(0, 0, 0)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", ONCE_A_LANE)
 def test_a_kill_repeats_at_most_the_record_that_each_lane_has_in_hand(
     fault: str, verdicts: dict[str, Future[Verdict]]
@@ -483,7 +480,6 @@ def test_a_kill_repeats_at_most_the_record_that_each_lane_has_in_hand(
     assert verdict.duplicated <= ONCE_A_LANE[fault][1]
 
 
-@pytest.mark.timeout(300)
 def test_the_ledger_catches_a_loop_that_commits_before_it_processes(
     stack: local.Stack, tmp_path: Path, unique: str
 ) -> None:

@@ -31,7 +31,6 @@ def kill_and_rebalance(b: Bench) -> None:
     b.members[0].await_end()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("commit", ["sync", "async"])
 def test_kills_and_rebalances_leave_each_row_once(
     connection: Connection, stores: local.Stack, tmp_path: Path, unique: str, commit: str
@@ -53,7 +52,6 @@ def test_kills_and_rebalances_leave_each_row_once(
     assert verdict == Verdict(0, 0, 0)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("commit", ["sync", "async"])
 def test_kills_and_rebalances_leave_the_truth_in_cassandra(
     connection: Connection, stores: local.Stack, tmp_path: Path, unique: str, commit: str
