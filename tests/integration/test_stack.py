@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import timeit
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -156,22 +156,29 @@ def test_a_detached_stack_is_taken_down_from_another_process_and_nothing_is_left
     assert not local.down(again)
 
 
-def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Settings) -> None:
+def up_in_a_parent_that_is_killed(settings: Settings, *, after: Sequence[str] = ()) -> local.Stack:
+    """A stack as it was when the process that started it was killed, after some of its services."""
     program = (
-        "import sys, threading; from pathlib import Path; from gearshift import stack; "
-        "from gearshift.settings import Settings; "
-        "settings = Settings(home=Path(sys.argv[1]), cache=Path(sys.argv[2])); "
+        "import sys, threading; from gearshift import stack; from gearshift.settings import Settings; "
+        "settings = Settings.model_validate_json(sys.argv[1]); "
         # Started in a thread that ends: the services belong to the process, not to that thread.
         "thread = threading.Thread(target=stack.up, args=(settings,)); thread.start(); thread.join(); "
         "print('up', flush=True); sys.stdin.read()"
     )
-    command = [sys.executable, "-c", program, str(again.home), str(CACHE)]
+    said = settings.model_dump_json(include={"home", "cache", "brokers", "registry_url"})
+    command = [sys.executable, "-c", program, said]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "up\n"
-        stack = local.find(again)
+        stack = local.find(settings)
         assert stack is not None
-        os.kill(parent.pid, signal.SIGKILL)
+        for pid in (*(service.pid.number for service in stack.services if service.name in after), parent.pid):
+            os.kill(pid, signal.SIGKILL)
+    return stack
+
+
+def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Settings) -> None:
+    stack = up_in_a_parent_that_is_killed(again)
     # At once, while they are still ending: the next `up` waits for them.
     assert local.find(again) is None
     with local.up(again) as next_stack:
@@ -179,6 +186,14 @@ def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Se
         assert not any(service.ready for service in stack.services)
         admin = AdminClient({"bootstrap.servers": next_stack.bootstrap_servers})
         assert "readings" in admin.list_topics(timeout=30).topics
+
+
+def test_the_parents_kill_9_leaves_none_of_three_brokers(tmp_path: Path) -> None:
+    elsewhere = "http://127.0.0.1:1/registry"
+    settings = Settings(home=tmp_path / "home", cache=CACHE, brokers=3, registry_url=elsewhere)
+    # The third would say goodbye to controllers that are gone, and wait for minutes.
+    stack = up_in_a_parent_that_is_killed(settings, after=("kafka-1", "kafka-2"))
+    eventually(lambda: not any(service.pid.alive for service in stack.services), within=60)
 
 
 def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -178,6 +179,8 @@ class Kafka:
             log=self.logs / f"{name}.log",
             port=port,
             ready=ready,
+            # A broker says goodbye to its controllers, and waits for minutes when most of them have gone before it.
+            orphaned=None if self.brokers == 1 else signal.SIGKILL,
         )
 
 

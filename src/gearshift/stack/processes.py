@@ -39,6 +39,8 @@ class Service:
     """The user and group it runs as, where that is not us."""
     ends_on: signal.Signals = signal.SIGTERM
     """The signal that it takes for a polite request to end."""
+    orphaned: signal.Signals | None = None
+    """The signal that it gets when its parent has died, where a polite request would not end it soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def _start_all(orders: queue.SimpleQueue[tuple[Service, Future[subprocess.Popen[
         try:
             with service.log.open("wb") as log:
                 user = "" if service.user is None else "{}:{}".format(*service.user)
-                launch = [str(_LAUNCH), str(os.getpid()), str(int(service.ends_on)), user]
+                launch = [str(_LAUNCH), str(os.getpid()), str(int(service.orphaned or service.ends_on)), user]
                 process = subprocess.Popen(
                     [sys.executable, "-I", "-S", *launch, *service.command],
                     cwd=service.folder,
