@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from threading import Timer
 from typing import Any
 
 import psycopg
@@ -417,6 +418,19 @@ def test_a_poison_row_is_refused_by_cassandra_with_its_column(
     assert f"{unique}.meters" in str(refused.value)
     table.write([row(reading("m2", 0, 1.0), 1)])
     assert len(cql(f"SELECT * FROM {unique}.meters")) == 2
+
+
+def test_a_cassandra_that_answers_late_is_waited_for(
+    stores: local.Stack, meters: Any, opened: Opened, unique: str
+) -> None:
+    pid = next(service.pid for service in stores.services if service.name == "cassandra")
+    pid.send(signal.SIGSTOP)
+    wakes = Timer(4, pid.send, [signal.SIGCONT])  # the driver's usual patience is 2 s
+    wakes.start()
+    try:
+        opened(meters()).write([row(reading("m1", 0, 1.0), 0)])
+    finally:
+        wakes.join()
 
 
 def test_cassandra_killed_and_started_again_keeps_what_it_acknowledged(

@@ -75,6 +75,7 @@ def connect(points: ContactPoints, *, name: str) -> tuple[Any, Any]:
         auth_provider=login,
         execution_profiles={cluster.EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=_CONNECT_SECONDS,
+        control_connection_timeout=_REQUEST_SECONDS,  # the usual 2 s are short for a node that starts or is busy
         # A node that comes back is used again within seconds; the driver's own patience grows to ten minutes.
         reconnection_policy=policies.ExponentialReconnectionPolicy(0.5, 5.0, max_attempts=None),
         application_name=name,
