@@ -119,10 +119,16 @@ class Checker:
         self._engine = engine
         self._allowed = planning.real_time_operators(engine.spark)
         self._topics: dict[tuple[str, str, str | None], DataFrame] = {}
+        self.reports: dict[str, Report] = {}
+        """What planning told last of each pipeline."""
         self.drivers: Callable[[], Iterable[Driver]] = tuple[Driver, ...]
 
     def report(self, pipeline: Pipeline) -> Report:
         """Plan a pipeline; raises what the user's function raises."""
+        report = self.reports[pipeline.name] = self._plan(pipeline)
+        return report
+
+    def _plan(self, pipeline: Pipeline) -> Report:
         spark = self._engine.spark
         frames = {name: self._frame(name, source) for name, source in pipeline.sources.items()}
         if pipeline.intervals is not None:
@@ -172,9 +178,13 @@ class Checker:
         self.require_cluster(pipeline)
         if gear is Gear.REAL_TIME:
             others = [
-                other for other in self.drivers() if other is not driver and other.gear is Gear.REAL_TIME
+                other.pipeline
+                for other in self.drivers()
+                if other is not driver and other.gear is Gear.REAL_TIME
             ]
-            self.require_slots([report, *(self.report(other.pipeline) for other in others)])
+            # What runs is as it was planned.
+            running = [self.reports.get(other.name) or self.report(other) for other in others]
+            self.require_slots([report, *running])
 
     def require_cluster(self, pipeline: Pipeline) -> None:
         """Raise if Kafka or the registry does not answer or a topic is gone."""

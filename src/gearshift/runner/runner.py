@@ -166,6 +166,7 @@ class Runner:
         )
         letters = self._exit.enter_context(DeadLetters(connection))
         self._checker = Checker(self.engine)
+        self._checker.reports = dict(reports)
         self.drivers = {
             name: Driver(self.engine, pipeline, registry, letters)
             for name, pipeline in self.graph.pipelines.items()
