@@ -14,18 +14,22 @@ T = TypeVar("T")
 def eventually(check: Callable[[], T], *, within: timedelta | float = 240, every: float = 0.05) -> T:
     """The first truthy answer of `check`; fails with the last one when the time is over.
 
-    The time is long, since other tests run beside this one: it ends what stands still, and measures nothing.
+    The time is long, since other tests run beside this one: it ends what stands still, and measures nothing. For the
+    same reason a check that takes long is made less often.
 
     >>> eventually(lambda: 7)
     7
     """
     seconds = within.total_seconds() if isinstance(within, timedelta) else within
     deadline = time.monotonic() + seconds
-    while not (found := check()):
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if found := check():
+            return found
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"not within {seconds:g} s; the last answer was {found!r}")
-        time.sleep(every)
-    return found
+        time.sleep(max(every, 3 * (now - began)))
 
 
 def closed_port() -> int:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 import gearshift as gs
 from tests.flow import Count, Event
 
-PACE = "2 seconds"  # so that near-real-time starts a micro-batch every second
+PACE = "4 seconds"  # so that near-real-time starts a micro-batch every two seconds
 
 
 @dataclass(frozen=True)

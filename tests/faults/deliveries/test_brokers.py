@@ -1,10 +1,10 @@
-"""Three brokers, of which one is killed under load: first the leader of what is read, then the group's coordinator."""
+"""Three brokers, of which one is killed under load: a leader of what is read, and coordinator of its group."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,9 @@ def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
         with waits.sending(100), goes_on.sending(100), copies.sending(100):
             for bench in benches:
                 bench.await_delivered(100)
-            _outlive(three, benches, lambda: _leader(three, waits.name))
-            for bench in (
-                copies,
-                waits,
-            ):  # a transaction's offsets find their way to the coordinator by another path
-                _outlive(three, benches, lambda bench=bench: _coordinator(three, bench.name))
+            # A transaction's offsets find their way to the coordinator by another path.
+            _outlive(three, benches, coordinator_of=copies)
+            _outlive(three, benches, coordinator_of=waits)
         for bench in benches:
             bench.await_all()
             bench.await_committed()
@@ -61,9 +58,10 @@ def test_the_death_of_a_leader_and_of_a_coordinator_loses_nothing(
     assert verdicts["to a topic"].duplicated == 0
 
 
-def _outlive(stack: local.Stack, benches: Sequence[Bench], role: Callable[[], str | None]) -> None:
-    """Kill the broker in a role, go on without it, and start it again."""
-    broker = eventually(role, every=0.5)
+def _outlive(stack: local.Stack, benches: Sequence[Bench], coordinator_of: Bench) -> None:
+    """Kill a group's coordinator, which leads partitions too, go on without it, and start it again."""
+    broker = eventually(lambda: _coordinator(stack, coordinator_of.name), every=0.5)
+    assert broker in {_leader(each) for bench in benches for each in _partitions(stack, bench.name)}
     os.kill(next(s.pid.number for s in stack.services if s.name == broker), signal.SIGKILL)
     _await_more(benches)
     stack.start_service(broker)
@@ -82,9 +80,8 @@ def _admin(stack: local.Stack) -> AdminClient:
     return AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=LOG)
 
 
-def _leader(stack: local.Stack, topic: str) -> str | None:
-    found = _partitions(stack, topic)
-    return f"kafka-{found[0].leader.id}" if found and found[0].leader else None
+def _leader(partition: Any) -> str | None:
+    return f"kafka-{partition.leader.id}" if partition.leader else None
 
 
 def _coordinator(stack: local.Stack, group_id: str) -> str | None:
