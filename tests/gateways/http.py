@@ -63,7 +63,11 @@ class _Http(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         gateway = self.server.gateway
         assert isinstance(gateway, HttpGateway)
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # it broke off, or we went down in the middle of it
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = gateway.take(self.path, headers, body, self.server.number_of(self.connection))
         self.send_response(answer.status)
