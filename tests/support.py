@@ -5,10 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 T = TypeVar("T")
+
+# Brokers delete what was written a week ago, by the time that the record says, and look every five minutes.
+LATELY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
+"""A midnight whose records a broker keeps for as long as tests take."""
 
 
 def eventually(check: Callable[[], T], *, within: timedelta | float = 240, every: float = 0.05) -> T:

@@ -6,7 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,10 @@ from gearshift.pipelines.checkpoint import LocalFolder
 from gearshift.pipelines.ledger import Ledger
 from gearshift.topics import Admin, Groups, Producer
 from tests.command import Command
-from tests.support import eventually
+from tests.support import LATELY, eventually
 
 HERE = Location(__file__, 1)
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def topic(connection: Connection, unique: str) -> str:
         admin.ensure([Topic(name=unique, value=str, partitions=2, defined_at=HERE)])
     with Producer(connection) as producer:
         for number in range(200):
-            written = datetime(2026, 1, 1 if number < 100 else 2, tzinfo=UTC)
+            written = LATELY if number < 100 else LATELY + DAY
             producer.send_bytes(unique, b"value", key=b"%d" % number, timestamp=written)
     return unique
 
@@ -106,7 +107,7 @@ def test_a_reset_says_what_it_would_do_and_does_it_only_when_told(
     with Admin(connection) as admin:
         admin.commit_group(topic, {(topic, 0): 5})
         begin, end = admin.begin_offsets([topic]), admin.end_offsets([topic])
-        second_day = admin.offsets_at([topic], datetime(2026, 1, 2, tzinfo=UTC))
+        second_day = admin.offsets_at([topic], LATELY + DAY)
 
         def reset(to: str, *more: str) -> dict[tuple[str, int], int]:
             told = command.data("group", "reset", topic, "--topic", topic, "--to", to, *more)
@@ -118,7 +119,7 @@ def test_a_reset_says_what_it_would_do_and_does_it_only_when_told(
         assert reset("latest", "--yes") == end
         assert admin.group_offsets(topic, [topic]) == end
         assert reset("earliest", "--yes") == begin
-        assert reset("2026-01-02T00:00:00Z", "--yes") == second_day
+        assert reset((LATELY + DAY).isoformat(), "--yes") == second_day
         assert admin.group_offsets(topic, [topic]) == second_day
         assert all(begin[place] < offset < end[place] for place, offset in second_day.items())
         assert reset("7", "--yes") == {(topic, 0): 7, (topic, 1): 7}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -15,6 +15,7 @@ from gearshift.topics import Admin, Producer, partition_of
 from gearshift.topics.sampling import measure
 from gearshift.topics.skew import Kind
 from tests.command import Command
+from tests.support import LATELY
 
 HERE = Location(__file__, 1)
 
@@ -77,10 +78,10 @@ def test_a_sample_has_the_shares_of_the_whole(connection: Connection, topic: str
 
 
 def test_only_what_came_since_a_time_counts(command: Command, connection: Connection, topic: str) -> None:
-    send(connection, topic, [b"old"] * 2000, datetime(2026, 1, 1, tzinfo=UTC))
-    send(connection, topic, [b"%d" % number for number in range(3000)], datetime(2026, 1, 3, tzinfo=UTC))
+    send(connection, topic, [b"old"] * 2000, LATELY)
+    send(connection, topic, [b"%d" % number for number in range(3000)], LATELY + timedelta(days=2))
     assert command.data("topic", "skew", topic)["verdict"]["kind"] == "hot key"
-    told = command.data("topic", "skew", topic, "--since", "2026-01-02T00:00:00Z")
+    told = command.data("topic", "skew", topic, "--since", (LATELY + timedelta(days=1)).isoformat())
     assert told["sampled"] == sum(entry["records"] for entry in told["partitions"]) == 3000
     assert told["verdict"]["kind"] == "no skew"
     assert "names no time zone" in command.refusal("topic", "skew", topic, "--since", "2026-01-02", code=2)

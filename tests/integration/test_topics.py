@@ -46,6 +46,7 @@ from gearshift.topics import (
     read,
     tail,
 )
+from tests.support import LATELY
 
 HERE = Location(__file__, 1)
 
@@ -149,7 +150,7 @@ def test_offsets_are_known_by_place_and_by_instant(
 ) -> None:
     topic = declared(partitions=1)
     admin.ensure([topic])
-    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    noon = LATELY + timedelta(hours=12)
     with Producer(connection, registry) as producer:
         for minute in range(10):
             producer.send(topic, Reading("m", 1.0), timestamp=noon + timedelta(minutes=minute))
@@ -317,7 +318,7 @@ def test_a_stretch_is_read_from_its_start_to_its_end(
 ) -> None:
     topic = declared(partitions=2, key=None)
     admin.ensure([topic])
-    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    noon = LATELY + timedelta(hours=12)
     with Producer(connection, registry) as producer:
         for n in range(100):
             producer.send(topic, Reading("m", float(n)), headers={"n": str(n)}, timestamp=noon)
