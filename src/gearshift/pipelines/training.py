@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -21,11 +22,12 @@ from gearshift.settings import Settings, load
 from gearshift.stack import artifacts
 from gearshift.stack.files import exclusive
 from gearshift.stack.lifecycle import up
+from gearshift.stack.processes import stop
 from gearshift.stack.registry import jar_of
 from gearshift.stack.startup import Archive
 from gearshift.topics import Admin, Producer, read
 
-_WRITTEN_WITHIN = 300.0
+_WRITTEN_WITHIN = timedelta(minutes=5)
 
 
 @dataclass
@@ -66,6 +68,7 @@ def _services(settings: Settings, folder: Path) -> None:
         with Producer(stack.connection) as producer:
             producer.send(words, _Word("quick"))
         assert len(list(read(stack.connection, words.name))) == 1
+        stop([service.pid for service in stack.services], within=_WRITTEN_WITHIN)
 
 
 def _spark(settings: Settings, folder: Path) -> None:
@@ -81,7 +84,7 @@ def _spark(settings: Settings, folder: Path) -> None:
     spark = open_session(Graph(app="startup", timezone="UTC"), training, jars, log_file=folder / "spark.log")
     _work(spark, folder)
     spark.stop()
-    end_java(within=_WRITTEN_WITHIN)
+    end_java(within=_WRITTEN_WITHIN.total_seconds())
 
 
 def _work(spark: SparkSession, folder: Path) -> None:
