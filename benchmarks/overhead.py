@@ -45,7 +45,7 @@ SIDES = ("plain", "gearshift")
 # Of a Spark's settings, those that no two have alike and that say nothing of how it runs.
 OWN = ("spark.app.", "spark.driver.port", "spark.driver.host", "spark.executor.id", "spark.sql.warehouse.dir")
 # And of Java's options: where the log goes, and the archive of classes, which matters before anything is measured.
-_OF_THE_START = ("-Dlog4j2.", '"-XX:SharedArchiveFile=', "-Xlog:cds")
+_OF_THE_START = ("-Dlog4j2.", '"-XX:SharedArchiveFile=', '"-Xlog:cds')
 
 
 @dataclass
