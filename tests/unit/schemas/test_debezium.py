@@ -16,25 +16,10 @@ from hypothesis import strategies as st
 
 from gearshift.errors import DecodeError
 from gearshift.schemas.debezium import Change, ChangeDecoder, Op
+from tests.changes_in_avro import Order
 
 RECORDED = Path(__file__).parents[2] / "data" / "debezium"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Order:
-    id: int
-    customer: str
-    amount: Decimal
-    ratio: float | None
-    paid: bool
-    placed_at: datetime
-    updated_at: datetime | None
-    day: date | None
-    raw: bytes | None
-    tags: list[str] | None
-    note: str | None
-    free: Decimal | None
 
 
 ANN = Order(
