@@ -73,7 +73,7 @@ def _await_more(benches: Iterable[Bench]) -> None:
     """Wait until records were delivered that were sent after the kill, which a second's worth of them surely was."""
     for bench in benches:
         # A transaction that loses its coordinator may have to time out, which takes a minute.
-        bench.await_delivered(bench.sent.total() + 100, within=180)
+        bench.await_delivered(bench.sent.total() + 100)
 
 
 def _admin(stack: local.Stack) -> AdminClient:

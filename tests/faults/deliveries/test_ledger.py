@@ -70,7 +70,7 @@ def killed_at_commit(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         b.start(die_in="commit", die_at=1).await_end()
         b.start()
         b.await_all()
-        b.await_committed(within=120)
+        b.await_committed()
         return b.verdict()
 
 
@@ -87,7 +87,7 @@ def rebalances(bench: Callable[..., Bench], *, kills: bool = True, rate: float =
                     member.leave()
                 else:
                     member.kill()
-        b.await_all(within=120)
+        b.await_all()
         b.await_committed()
         return b.verdict()
 
@@ -267,10 +267,10 @@ def topic_deleted(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         b.await_committed()
         with Admin(b.connection) as admin:
             admin.delete([b.name])
-            member.await_status(lambda status: b.name in (status["error"] or ""), within=120)
+            member.await_status(lambda status: b.name in (status["error"] or ""))
             admin.ensure([b.declared.topic])
         b.send(500)
-        b.await_all(within=120)
+        b.await_all()
         b.await_committed()
         member.await_status(lambda status: status["error"] is None)
         return b.verdict()
@@ -341,7 +341,7 @@ def transactions_rebalanced(bench: Callable[..., Bench], **plan: Any) -> Verdict
                 member = b.start(member=str(number + 1))
                 member.await_status(lambda status: status["delivered"] > 20)
                 member.leave()
-        b.await_all(within=120)
+        b.await_all()
         b.await_committed()
         return b.verdict(b.copies())
 
