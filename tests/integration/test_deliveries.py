@@ -166,6 +166,29 @@ def test_two_consumers_share_a_group_and_a_stopped_one_leaves_nothing_undone(wor
     assert sorted(seen) == list(range(400))
 
 
+def test_a_consumer_waits_for_a_broker_that_answers_late(stack: local.Stack, world: World) -> None:
+    seen: list[int] = []
+
+    @world.app.delivery(world.events, group_id=world.app.name)
+    def late(record: gs.Record[Event]) -> None:
+        seen.append(record.value.n)
+
+    world.send(range(10))
+    brokers = [service.pid for service in stack.services if service.name.startswith("kafka")]
+    assert brokers
+    for pid in brokers:
+        pid.send(signal.SIGSTOP)
+    wakes = [threading.Timer(5, pid.send, [signal.SIGCONT]) for pid in brokers]  # a command waits for 3 s
+    for timer in wakes:
+        timer.start()
+    try:
+        with world.running("late"):
+            eventually(lambda: len(seen) == 10)
+    finally:
+        for timer in wakes:
+            timer.join()
+
+
 def test_a_transaction_brings_results_and_offsets_together(world: World, unique: str) -> None:
     doubled = world.app.topic(f"{unique}-doubled", value=Event, key="key", partitions=3)
     _create(world.connection, doubled)

@@ -32,7 +32,7 @@ from gearshift.errors import BrokerUnreachableError, DeliveryError, OffsetGoneEr
 from gearshift.rules.deliveries import check_copy
 from gearshift.schemas import Registry
 from gearshift.topics import Admin, DeadLetter, DeadLetters, GroupConsumer, TransactionalProducer
-from gearshift.topics.client import missing
+from gearshift.topics.client import ANSWER_AT_WORK_WITHIN, missing
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -144,7 +144,7 @@ class Worker:
     def _open(self, exit_: ExitStack) -> None:
         delivery = self.delivery
         registry = exit_.enter_context(Registry(self._connection))
-        with Admin(self._connection) as admin:
+        with Admin(self._connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
             found = admin.require([delivery.topic.name])[delivery.topic.name]
             # A connector of the user's own may have made more partitions than are declared.
             topic = replace(delivery.topic, partitions=found.partitions)

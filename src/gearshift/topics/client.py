@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-ANSWER_WITHIN = timedelta(seconds=3)
+ANSWER_WITHIN = timedelta(seconds=3)  # for whoever sits in front of a terminal
+ANSWER_AT_WORK_WITHIN = timedelta(seconds=30)  # where it is better to wait than to begin again
 LARGEST_RECORD = 64 << 20  # for clients that leave it to the topic's own max.message.bytes
 
 # librdkafka writes to stderr unless it is given a logger. A broker that is away is told once, as our error;

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gearshift.topics.admin import Admin
+from gearshift.topics.client import ANSWER_AT_WORK_WITHIN
 from gearshift.topics.reader import read
 from gearshift.topics.transactions import TransactionalProducer
 
@@ -43,7 +44,7 @@ class MarkedTransactions:
         self.name = name
         self.marks: dict[str, Mark] = {}
         self._noted: dict[str, Mark] = {}
-        with Admin(connection) as admin:
+        with Admin(connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
             admin.ensure_compacted(name, partitions=1, kept=kept)
             self._producer = TransactionalProducer(connection, name, within=within)
             admin.await_stable([name])

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from gearshift.errors import RetriableError
 from gearshift.topics.admin import Admin
-from gearshift.topics.client import Client
+from gearshift.topics.client import ANSWER_AT_WORK_WITHIN, Client
 from gearshift.topics.reader import read
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Marks:
     def __init__(self, connection: Connection, topic: str, *, partitions: int, kept: timedelta) -> None:
         self.topic = topic
         self._connection = connection
-        with Admin(connection) as admin:
+        with Admin(connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
             admin.ensure_compacted(topic, partitions=partitions, kept=kept)
             # A topic that gets more partitions keeps its marks: both sides of a number meet in one of them.
             self._partitions = admin.require([topic])[topic].partitions
@@ -46,7 +46,7 @@ class Marks:
     def read(self, partition: int) -> Iterator[bytes]:
         """The marks of a partition, oldest first."""
         own = self.partition_for(partition)
-        with Admin(self._connection) as admin:
+        with Admin(self._connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
             begin, end = (
                 offsets[self.topic, own]
                 for offsets in (admin.begin_offsets([self.topic]), admin.stable_offsets([self.topic]))
