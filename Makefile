@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 3
-PIP := pip install --quiet --disable-pip-version-check --no-compile
-INSTALL := $(BIN)/$(PIP)
+# PySpark comes as source: packed for its wheel without compression, it is there in half the time.
+INSTALL := $(BIN)/uv pip install --quiet --no-build-isolation --config-settings=--build-option=--compression=stored
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-food demo-cards test lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
@@ -58,20 +58,20 @@ bench-tables: .venv/dev.done
 bench-deliveries: .venv/dev.done .venv-bench/done
 	$(BIN)/python benchmarks/deliveries.py $(ARGS)
 
-.venv/made:
+.venv/made: requirements/build.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is not. Set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(INSTALL) --require-hashes -r requirements/build.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
 	touch $@
 
 .venv/run.done: requirements/run.txt pyproject.toml | .venv/made
-	$(INSTALL) --no-build-isolation --require-hashes -r requirements/run.txt
-	$(INSTALL) --no-build-isolation --no-deps --editable .
+	$(INSTALL) --python .venv --require-hashes -r requirements/run.txt
+	$(INSTALL) --python .venv --no-deps --editable .
 	touch $@
 
 .venv/dev.done: requirements/dev.txt pyproject.toml | .venv/made
-	$(INSTALL) --no-build-isolation --require-hashes -r requirements/dev.txt
-	$(INSTALL) --no-build-isolation --no-deps --editable .
+	$(INSTALL) --python .venv --require-hashes -r requirements/dev.txt
+	$(INSTALL) --python .venv --no-deps --editable .
 	touch $@ .venv/run.done
 
 # The classes of Spark, Kafka and the registry, archived once: from then on they start in half the time.
@@ -81,24 +81,24 @@ bench-deliveries: .venv/dev.done .venv-bench/done
 
 # Quix Streams wants a confluent-kafka of its own, so it gets an environment of its own.
 .venv-bench/done: requirements/bench.txt | .venv/made
-	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/$(PIP) --only-binary :all: --require-hashes -r requirements/bench.txt
+	$(PYTHON) -m venv --without-pip .venv-bench
+	$(INSTALL) --python .venv-bench --only-binary :all: --require-hashes -r requirements/bench.txt
 	touch $@
 
 # Airflow pins what Gearshift uses in other versions, so its provider is tested in an environment of its own.
 .venv-airflow/done: requirements/airflow.txt airflow/pyproject.toml | .venv/made
-	$(PYTHON) -m venv .venv-airflow
-	.venv-airflow/bin/$(PIP) --only-binary :all: --require-hashes -r requirements/airflow.txt
-	.venv-airflow/bin/$(PIP) --no-build-isolation --no-deps --editable airflow
+	$(PYTHON) -m venv --without-pip .venv-airflow
+	$(INSTALL) --python .venv-airflow --only-binary :all: --require-hashes -r requirements/airflow.txt
+	$(INSTALL) --python .venv-airflow --no-deps --editable airflow
 	touch $@
 
-# After a change of the dependencies in a pyproject.toml; needs uv.
-lock:
-	echo 'setuptools>=77' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/build.txt
-	uv pip compile pyproject.toml --universal --generate-hashes --no-header -q -o requirements/run.txt
-	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -q -c requirements/run.txt -o requirements/dev.txt
-	echo 'quixstreams==3.28.*' | uv pip compile - --universal --generate-hashes --no-header -q -o requirements/bench.txt
-	uv pip compile airflow/pyproject.toml requirements/build.txt --universal --generate-hashes --no-header -q -o requirements/airflow.txt
+# After a change of the dependencies in a pyproject.toml.
+lock: .venv/made
+	printf 'setuptools>=77\nuv>=0.8\n' | $(BIN)/uv pip compile - --universal --generate-hashes --no-header -q -o requirements/build.txt
+	$(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-header -q -o requirements/run.txt
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -q -c requirements/run.txt -o requirements/dev.txt
+	echo 'quixstreams==3.28.*' | $(BIN)/uv pip compile - --universal --generate-hashes --no-header -q -o requirements/bench.txt
+	echo 'setuptools>=77' | $(BIN)/uv pip compile airflow/pyproject.toml - --universal --generate-hashes --no-header -q -o requirements/airflow.txt
 
 clean:
 	rm -rf .venv .venv-airflow .venv-bench build dist .gearshift
