@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -49,3 +51,30 @@ def test_a_long_batch_is_interrupted_and_done_again_by_the_next_run(unique: str,
             every=0.3,
         )
         assert {event.n for event in values(runner.engine.connection, copies)} == set(range(10))
+
+
+def test_a_runner_that_has_ended_keeps_no_client_of_kafka_open(unique: str, settings: Settings) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key")
+    copies = app.topic(f"{unique}-copies", value=Event, key="key")
+
+    @app.pipeline(source=events, to=copies, gear="near-real-time")
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    def run() -> None:
+        with Runner(app, settings) as runner, Producer(runner.engine.connection) as producer:
+            producer.send(events, Event("k", 1))
+            producer.flush()
+            eventually(lambda: values(runner.engine.connection, copies))
+
+    before = _kafka_clients()
+    run()
+    gc.collect()
+    eventually(lambda: _kafka_clients() <= before, within=10)
+
+
+def _kafka_clients() -> int:
+    """How many clients of librdkafka this process has: each has one thread of this name."""
+    threads = Path("/proc/self/task").glob("*/comm")
+    return sum(thread.read_text(encoding="utf-8").strip() == "rdk:main" for thread in threads)

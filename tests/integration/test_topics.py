@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -185,6 +186,18 @@ def test_a_broker_that_does_not_answer_is_told_soon(
     assert str(raised.value) == 'no broker answers at 127.0.0.1:1; try "gearshift up"'
     assert raised.value.retriable
     assert capfd.readouterr().err == ""
+
+
+def test_a_client_that_nobody_polls_collects_no_errors_while_its_brokers_are_away(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    nobody = Connection(bootstrap_servers="127.0.0.1:1", registry_url=connection.registry_url)
+    with contextlib.closing(GroupOffsets(nobody, "g", answer_within=timedelta(seconds=3))) as group:
+        with pytest.raises(BrokerUnreachableError):
+            group.committed([("readings", 0)])
+        with caplog.at_level(logging.INFO, logger="gearshift.librdkafka"):
+            group._consumer.poll(0)
+    assert 0 < len(caplog.records) < 20, f"{len(caplog.records)} in 3 s"
 
 
 def test_a_broker_that_is_there_answers(admin: Admin) -> None:

@@ -151,7 +151,7 @@ class Runner:
                 self.stack = self._exit.enter_context(local.up(self.settings, progress=self._said))
                 self._exit.enter_context(Revival(self.stack, said=self._said))
                 connection = self.stack.connection
-                admin = Admin(connection)
+                admin = self._exit.enter_context(Admin(connection))
                 registry = self._exit.enter_context(Registry(connection))
                 self._make_topics(admin, registry)
             except BaseException:

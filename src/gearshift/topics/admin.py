@@ -224,6 +224,7 @@ class Admin:
         """Close the connections."""
         while self._groups:
             self._groups.popitem()[1].close()
+        self._admin.__exit__(None, None, None)
 
     def __enter__(self) -> Admin:
         return self

@@ -27,6 +27,10 @@ T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ANSWER_WITHIN = timedelta(seconds=3)  # for whoever sits in front of a terminal
 ANSWER_AT_WORK_WITHIN = timedelta(seconds=30)  # where it is better to wait than to begin again
+# For a client that nobody polls. While no broker answers, librdkafka begins anew at the bootstrap servers and keeps
+# an error each time, some forty a second, in a queue it walks through to its end, with ever more to do
+# (its issue 5546; after twenty minutes a few such clients took half a core).
+UNPOLLED = {"metadata_recovery_strategy": "none"}
 LARGEST_RECORD = 64 << 20  # for clients that leave it to the topic's own max.message.bytes
 
 # librdkafka writes to stderr unless it is given a logger. A broker that is away is told once, as our error;

@@ -20,7 +20,7 @@ from gearshift.errors import (
     OffsetGoneError,
     RetriableError,
 )
-from gearshift.topics.client import Client, kafka_error
+from gearshift.topics.client import UNPOLLED, Client, kafka_error
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -79,7 +79,9 @@ class GroupConsumer:
         self._waiting: dict[frozenset[tuple[str, int, int]], list[tuple[float, Heard]]] = {}
         self._max_poll_interval = max_poll_interval
         self._moved: dict[Place, int | None] = {}
-        self._lookups: Any = Client(connection, group_id=group_id, enable_auto_commit=False).open(Consumer)
+        self._lookups: Any = Client(connection, group_id=group_id, enable_auto_commit=False, **UNPOLLED).open(
+            Consumer
+        )
         self._open("consumer")
 
     def poll(self, timeout: timedelta, limit: int = _CHUNK) -> list[Message]:

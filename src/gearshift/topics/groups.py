@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from gearshift.errors import TopicError
-from gearshift.topics.client import Client
+from gearshift.topics.client import UNPOLLED, Client
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -46,6 +46,7 @@ class GroupOffsets:
             session_timeout_ms=wait,
             heartbeat_interval_ms=wait // 3,
             socket_timeout_ms=wait,
+            **UNPOLLED,
         )
         self._consumer = self._client.open(Consumer)
 

@@ -163,6 +163,7 @@ class Producer:
         """Flush, then let go of the connections."""
         try:
             self.flush()
+            self._producer.close()
         finally:
             if self._pressure is not None:
                 self._pressure.close()
