@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,13 +19,17 @@ from typing import Any, Self
 from gearshift.connection import Connection
 from gearshift.schemas import Decoder, Registry
 from gearshift.topics import Admin, GroupOffsets, Producer
+from tests.faults.deliveries import consumer
 from tests.faults.deliveries.ledger import Line, Verdict, Written, judge
 from tests.faults.deliveries.plan import Declared, Fault, Numbered, Plan, declare
 from tests.flow import committed
 from tests.support import eventually
 
-_ROOT = Path(__file__).parents[3]
 _WITHIN = 240.0
+# Each consumer is a process of its own, forked from one that has imported all of it: that is most of its start.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([consumer.__name__, "confluent_kafka.schema_registry"])
+_FORKING = threading.Lock()  # two threads that ask at once how a process ended get one answer and one guess
 
 
 class Member:
@@ -36,17 +39,17 @@ class Member:
         self.plan = plan
         self._said = folder / f"{plan.name}-{number}.out"
         self._log = folder / f"{plan.name}-{number}.log"
-        with self._said.open("ab") as said, self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.deliveries.consumer", plan.to_json()],
-                cwd=_ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=log,
-            )
+        self._said.touch()
+        self._log.touch()
+        self._process = _FORKS.Process(
+            target=consumer.run, args=(plan.to_json(), str(self._said), str(self._log)), daemon=True
+        )
+        with _FORKING:
+            self._process.start()
 
     @property
     def pid(self) -> int:
+        assert self._process.pid is not None
         return self._process.pid
 
     @property
@@ -55,7 +58,12 @@ class Member:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._ended is None
+
+    @property
+    def _ended(self) -> int | None:
+        with _FORKING:
+            return self._process.exitcode
 
     @property
     def status(self) -> dict[str, Any]:
@@ -86,8 +94,8 @@ class Member:
 
     def kill(self) -> None:
         """`kill -9`."""
-        self._process.kill()
-        self._process.wait()
+        os.kill(self.pid, signal.SIGKILL)
+        self.await_end()
 
     def freeze(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
@@ -97,15 +105,19 @@ class Member:
 
     def leave(self, within: float = _WITHIN) -> None:
         """Ask it to end, and wait until it did, in order."""
-        self._process.terminate()
-        assert self.await_end(within) == 0, f"it ended with {self._process.returncode}:\n{self.log}"
+        os.kill(self.pid, signal.SIGTERM)
+        code = self.await_end(within)
+        assert code == 0, f"it ended with {code}:\n{self.log}"
 
     def await_end(self, within: float = _WITHIN) -> int:
         """Its exit code, when it has ended by itself."""
         try:
-            return self._process.wait(within)
-        except subprocess.TimeoutExpired:
+            eventually(lambda: not self.alive, within=within)
+        except AssertionError:
             raise AssertionError(f"it lives on: {self.status}\n{self.log}") from None
+        code = self._ended
+        assert code is not None
+        return code
 
 
 class Bench:

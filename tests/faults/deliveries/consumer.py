@@ -1,6 +1,6 @@
-"""A consumer in a process of its own that fails as it is told: `python -m tests.faults.deliveries.consumer PLAN`.
+"""A consumer in a process of its own that fails as it is told.
 
-PLAN is JSON. It tells how it is in lines of JSON on its output, and ends in order on SIGTERM.
+It tells how it is in lines of JSON on its output, and ends in order on SIGTERM.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import logging
+import os
 import signal
 import sys
 import threading
@@ -33,7 +34,16 @@ class CommitsFirst(Worker):
         super()._take_in(messages)
 
 
-def main(plan: Plan) -> int:
+def run(plan: str, said: str, log: str) -> None:
+    """Work as a plan in JSON says, with output and log in these files."""
+    for stream, file in ((sys.stdout, said), (sys.stderr, log)):
+        opened = os.open(file, os.O_WRONLY | os.O_APPEND)
+        os.dup2(opened, stream.fileno())
+        os.close(opened)
+    sys.exit(_deliver(Plan.of_json(plan)))
+
+
+def _deliver(plan: Plan) -> int:
     """Deliver until SIGTERM, or until the fault."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(process)d %(threadName)s %(levelname)s %(message)s"
@@ -102,7 +112,3 @@ def _tell(worker: Worker) -> None:
 def _say(worker: Worker) -> None:
     sys.stdout.write(json.dumps(worker.status()) + "\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main(Plan.of_json(sys.argv[1])))
