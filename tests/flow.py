@@ -28,7 +28,10 @@ class Count:
 
 
 class Flow:
-    """Sends events 0, 1, 2 … at a rate from a thread until it is left; every `corrupt_every`th is garbage."""
+    """Sends events 0, 1, 2 … from a thread until it is left: some at once, the rest at a rate.
+
+    Every `corrupt_every`th is garbage.
+    """
 
     def __init__(
         self,
@@ -36,12 +39,14 @@ class Flow:
         topic: Topic,
         *,
         rate: float = 500,
+        at_once: int = 0,
         keys: int = 50,
         corrupt_every: int = 0,
     ) -> None:
         self.sent = 0
         self.corrupt = 0
         self._connection, self._topic, self._rate, self._keys = connection, topic, rate, keys
+        self._at_once = at_once
         self._corrupt_every = corrupt_every
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -61,7 +66,7 @@ class Flow:
     def _run(self) -> None:
         try:
             with Producer(self._connection) as producer:
-                began, number = time.monotonic(), 0
+                began, number = time.monotonic() - self._at_once / self._rate, 0
                 while not self._closing.wait(max(0.0, began + number / self._rate - time.monotonic())):
                     number += 1
                     if self._corrupt_every and number % self._corrupt_every == 0:

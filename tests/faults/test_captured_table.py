@@ -6,6 +6,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from cassandra import ReadFailure, ReadTimeout
 from pyspark.sql import DataFrame
 
 import gearshift as gs
@@ -32,11 +33,18 @@ class Copies:
         return [Order.of(row) for row in found.rows]
 
     def of_cassandra(self, where: str = "") -> list[Order]:
-        found = self._cassandra.execute(f"SELECT {COLUMNS} FROM copies.orders {where}")
+        (found,) = eventually(lambda: self._answers(f"SELECT {COLUMNS} FROM copies.orders {where}"))
         return [
             Order(*row[:5], row[5].replace(tzinfo=UTC), None if row[6] is None else row[6].date())
             for row in found
         ]
+
+    def _answers(self, query: str) -> list[list[Any]]:
+        """The rows, or no answer where the machine is too busy for the ten seconds that Cassandra gives a read."""
+        try:
+            return [list(self._cassandra.execute(query))]
+        except (ReadFailure, ReadTimeout):
+            return []
 
     def has(self, id_: int) -> bool:
         return (

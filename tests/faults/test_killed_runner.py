@@ -46,7 +46,7 @@ def test_a_runner_killed_in_every_gear_and_between_the_steps_of_a_shift_goes_on_
     admin.ensure([declared.events])
     before, after = {"copy": NEAR, "count": REAL}, {"copy": REAL, "count": NEAR}
     with ExitStack() as flowing:
-        flow = flowing.enter_context(Flow(connection, declared.events, rate=500))
+        flow = flowing.enter_context(Flow(connection, declared.events, rate=200, at_once=10_000))
         eventually(lambda: flow.sent > 5000)
         with RunnerProcess.of_file(settings, folder, "in_batch.py") as runner:
             assert runner.gears() == {"copy": BATCH, "count": BATCH}
@@ -90,7 +90,7 @@ def test_a_runner_killed_in_the_middle_of_a_table_write_neither_loses_nor_double
     declared = keep(unique)
     Admin(connection).ensure([declared.events])
     with ExitStack() as flowing:
-        flow = flowing.enter_context(Flow(connection, declared.events, rate=500))
+        flow = flowing.enter_context(Flow(connection, declared.events, rate=200))
         for point in ("files", "rows"):
             with RunnerProcess.of_module(
                 settings, folder, "tests.faults.runner_process", unique, point

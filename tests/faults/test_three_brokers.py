@@ -49,7 +49,7 @@ def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
         environ={},
     )
     with Runner(declared.app, settings) as runner, ExitStack() as flowing:
-        flow = flowing.enter_context(Flow(three.connection, declared.events, rate=500))
+        flow = flowing.enter_context(Flow(three.connection, declared.events, rate=200))
         for gear in (NEAR, REAL):
             for name in ("copy", "count"):
                 runner.shift(name, gear)
@@ -58,7 +58,7 @@ def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
             broker = _leader_of_all(three, declared)
             os.kill(next(s.pid.number for s in three.services if s.name == broker), signal.SIGKILL)
             _wait_for_new_leaders(three, declared, broker)
-            _wait_for_copies(three, declared, flow.sent + 500)
+            _wait_for_copies(three, declared, flow.sent + 200)
             _wait_for_commits(runner, 2)
             assert _run_ids(runner) == before, f"a query was restarted in {gear}"
             three.start_service(broker)

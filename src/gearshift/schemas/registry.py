@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TYPES: Mapping[Format, str] = {"avro": "AVRO", "json": "JSON"}
-_ANSWER_WITHIN = 3.0  # seconds; httpx wants a number
+_ANSWER_WITHIN = 10.0  # seconds; httpx wants a number
 
 
 @dataclass(frozen=True, slots=True)

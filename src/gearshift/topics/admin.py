@@ -36,6 +36,7 @@ _MOVING = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError._NOENT,  # librdkafka's word for partitions none of which has a leader yet
     KafkaError.UNKNOWN_TOPIC_OR_PART,  # `require` saw the topic: this broker has yet to hear of it
 }
 # A copy with headers that say what happened to it is larger than the record was, and may compress less well.

@@ -47,7 +47,7 @@ def test_five_hundred_batches_become_a_few_files_while_more_come_and_a_reader_lo
             tables.append(table, uri, batch(batch_id), writer="w", batch_id=batch_id)
 
     def watch() -> None:
-        while not over.wait(0.1):
+        while not over.wait(0.5):
             seen.append(int(tables.sql(warehouse, "SELECT count(*) FROM streamed").rows[0][0]))
 
     tables.append(table, uri, ArrowFrame(COLUMNS, []), writer="first", batch_id=0)
