@@ -105,6 +105,7 @@ class Producer:
         It raises EncodeError if the value does not fit and IncompatibleSchemaError if the topic's schema may
         not change as it did, before anything is sent. Whatever goes wrong later is reported by `flush`.
         While the topic's slowest consumer group is more than `max_lag` records behind, it waits.
+        A record with a `timestamp` older than the topic's retention, a week by default, is soon deleted by Kafka.
         """
         before, encode = self._encoders.get(topic.name) or self._prepare(topic)
         try:
