@@ -16,6 +16,8 @@ from typing import Any, Self
 
 import pyspark
 
+from gearshift.pipelines import startup
+from gearshift.settings import load
 from tests.support import closed_port, eventually, listening
 
 ROOT = Path(__file__).parent.parent
@@ -59,13 +61,15 @@ class Reader:
     """Asks Spark SQL, in another process."""
 
     def __init__(self, configuration: Mapping[str, str], log: Path) -> None:
+        archive = startup.archive(load({}, environ={}))
+        starting = {"spark.driver.extraJavaOptions": startup.quoted(archive.options)}
         with log.open("w") as said:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
                     "-m",
                     __name__,
-                    *(f"{name}={value}" for name, value in configuration.items()),
+                    *(f"{name}={value}" for name, value in {**starting, **configuration}.items()),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
