@@ -2,12 +2,12 @@
 # Each makes the virtual environment, installs the pinned requirements, fetches what is missing, and goes.
 PYTHON ?= python3
 BIN := .venv/bin
-WORKERS ?= 3
+WORKERS ?= 2
 # PySpark comes as source: packed for its wheel without compression, it is there in half the time.
 INSTALL := $(BIN)/uv pip install --quiet --no-build-isolation --config-settings=--build-option=--compression=stored
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
+.PHONY: help demo demo-food demo-cards test test-unit test-real lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -30,17 +30,22 @@ demo-food: .venv/dev.done .venv/startup.done
 demo-cards: .venv/run.done .venv/startup.done
 	@$(BIN)/python examples/card_statements/demo.py $(ARGS)
 
-# What comes before the tests, two at a time: it waits as much as it computes.
+# What computes goes on beside what waits, and lets it go first.
 test:
 	@$(MAKE) --no-print-directory --jobs 2 .venv/dev.done .venv-airflow/done
-	@$(MAKE) --no-print-directory --jobs 2 .venv/startup.done lint
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(MAKE) --no-print-directory --jobs 3 lint test-unit test-real
+
+test-unit: .venv/startup.done
+	nice $(BIN)/python -m pytest -q tests/unit
+
+test-real: .venv/startup.done .venv-airflow/done
+	$(BIN)/python -m pytest --ignore tests/unit --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev.done .venv-airflow/done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
-	$(BIN)/pyright --project airflow
+	nice $(BIN)/pyright
+	nice $(BIN)/pyright --project airflow
 	$(BIN)/lint-imports
 
 bench: .venv/dev.done

@@ -195,7 +195,7 @@ def test_partition_values_of_any_kind_are_the_same_for_every_reader(
     assert tables.load(spark, uri).where("size = 7 and place = 'a b'").count() == 2
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     places=st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20),

@@ -45,7 +45,7 @@ def day(*when: int) -> Interval:
     return interval_at(Freshness(1, "day"), datetime(*when, 12, tzinfo=BERLIN), BERLIN)  # pyright: ignore
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(calendars, instants, zones)
 @example(Freshness(1, "day"), datetime(2011, 12, 30, 9, 59, 59, tzinfo=UTC), APIA)
 @example(Freshness(2, "day"), datetime(2011, 12, 30, 10, tzinfo=UTC), APIA)
@@ -68,7 +68,6 @@ def test_an_instant_is_in_the_interval_it_belongs_to_and_in_no_other(
     assert before.key != interval.key
 
 
-@settings(deadline=None)
 @given(calendars, instants, zones, st.integers(0, 90))
 def test_the_intervals_between_two_instants_are_those_that_begin_there(
     calendar: Calendar, start: datetime, zone: ZoneInfo, days: int

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gearshift.errors import DefinitionError
@@ -69,7 +69,6 @@ def test_an_unknown_gear_is_answered_with_the_gears() -> None:
     assert caught.value.hint == "the gears are batch, near-real-time, real-time"
 
 
-@settings(deadline=None)
 @given(calendars, instants, zones)
 def test_the_next_run_is_after_now_and_never_later_than_promised(
     promise: Freshness, now: datetime, zone: ZoneInfo
@@ -83,7 +82,6 @@ def test_the_next_run_is_after_now_and_never_later_than_promised(
     )
 
 
-@settings(deadline=None)
 @given(calendars, instants, zones)
 def test_runs_lie_on_one_grid_from_wherever_it_is_asked(
     promise: Freshness, now: datetime, zone: ZoneInfo
@@ -94,7 +92,6 @@ def test_runs_lie_on_one_grid_from_wherever_it_is_asked(
     assert promise.next_run(run, zone).astimezone(UTC) > run.astimezone(UTC)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["day", "week", "month", "year"]), st.integers(1, 12), instants)
 def test_calendar_runs_start_at_midnight_in_the_apps_zone(unit: str, count: int, now: datetime) -> None:
     run = Freshness(count, unit).next_run(now, BERLIN)
@@ -104,7 +101,6 @@ def test_calendar_runs_start_at_midnight_in_the_apps_zone(unit: str, count: int,
     assert unit != "year" or run.month == 1
 
 
-@settings(deadline=None)
 @given(st.integers(1, 90), st.sampled_from(["second", "minute"]), instants)
 def test_a_promise_without_a_calendar_word_runs_at_its_own_pace(count: int, unit: str, now: datetime) -> None:
     promise = Freshness(count, unit)

@@ -27,7 +27,7 @@ def opened(run: Callable[[Any, float], Any], threads: int) -> Iterator[Lanes[Any
         lanes.close(10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=40), max_size=5), st.integers(1, 6))
 def test_items_of_a_lane_run_one_after_the_other_in_their_order(
     chunks: list[list[int]], threads: int

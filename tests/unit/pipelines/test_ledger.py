@@ -99,7 +99,7 @@ happenings = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(happenings, max_size=30))
 def test_no_order_of_batches_reports_commits_and_crashes_makes_a_gap(
     history: list[tuple[str, list[int] | Gear]],
@@ -138,7 +138,6 @@ def test_no_order_of_batches_reports_commits_and_crashes_makes_a_gap(
         assert ledger.as_json() == query.ledger.as_json()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=2, max_size=12))
 def test_every_offset_that_no_batch_covers_is_counted(history: list[tuple[int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

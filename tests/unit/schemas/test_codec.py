@@ -113,7 +113,7 @@ readings = st.builds(
 
 @pytest.mark.parametrize("format", FORMATS)
 @given(reading=readings)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_encoded_is_decoded_again(format: Format, reading: Reading) -> None:  # noqa: A002
     assert decode(encode(reading, format), Reading, format) == reading
 
@@ -147,7 +147,7 @@ def typed_values(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrateg
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_any_dataclass_has_valid_schemas_and_its_values_survive(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(typed_values(), min_size=1, max_size=5))
     value_type = make_dataclass("Drawn", [(f"field_{n}", hint) for n, (hint, _) in enumerate(chosen)])
@@ -168,7 +168,7 @@ def test_a_number_of_more_than_64_bits_is_refused_wherever_it_is() -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_our_reader_reads_as_fastavro_does_or_refuses_what_is_damaged(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(typed_values(), min_size=1, max_size=4))
     value_type = make_dataclass("Drawn", [(f"field_{n}", hint) for n, (hint, _) in enumerate(chosen)])
@@ -271,7 +271,7 @@ def test_an_int_is_welcome_where_a_float_is_declared() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @given(payload=st.binary(max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_arbitrary_bytes_are_decoded_or_refused_and_nothing_else(format: Format, payload: bytes) -> None:  # noqa: A002
     try:
         decode(payload, Reading, format)
@@ -280,7 +280,7 @@ def test_arbitrary_bytes_are_decoded_or_refused_and_nothing_else(format: Format,
 
 
 @given(cut=st.integers(1, 20), reading=readings)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_payload_cut_short_is_refused(cut: int, reading: Reading) -> None:
     with pytest.raises(DecodeError):
         decode(encode(reading)[:-cut], Reading)
