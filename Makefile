@@ -33,6 +33,7 @@ demo-cards: .venv/run.done .venv/startup.done
 # What computes goes on beside what waits, and lets it go first.
 test:
 	@$(MAKE) --no-print-directory --jobs 2 .venv/dev.done .venv-airflow/done
+	@$(MAKE) --no-print-directory .venv/startup.done
 	@$(MAKE) --no-print-directory --jobs 3 lint test-unit test-real
 
 test-unit: .venv/startup.done

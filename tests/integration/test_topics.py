@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from gearshift.connection import Connection
@@ -575,19 +577,23 @@ def test_a_dead_letter_keeps_its_bytes_and_says_why(connection: Connection, read
     assert first.header("gearshift.reason") == b"not readable as Avro"
 
 
-def test_a_dead_letter_that_cannot_be_written_is_an_error(connection: Connection) -> None:
+def test_a_dead_letter_that_cannot_be_written_is_an_error(connection: Connection, unique: str) -> None:
+    # A topic that somebody else has made, with room for a megabyte.
+    small = NewTopic(f"{unique}.dlq", 1, 1, config={"max.message.bytes": "1000000"})
+    with AdminClient({"bootstrap.servers": connection.bootstrap_servers}) as maker:
+        maker.create_topics([small])[small.topic].result(30)
     letter = DeadLetter(
-        topic="nowhere",
+        topic=unique,
         partition=0,
         offset=0,
         key=None,
-        value=b"x" * 2_000_000,
+        value=os.urandom(2_000_000),
         app="a",
         pipeline="p",
         reason="r",
     )
     with (
         DeadLetters(connection) as dead_letters,
-        pytest.raises(ProduceError, match=r"1 record did not reach nowhere\.dlq"),
+        pytest.raises(ProduceError, match=rf"1 record did not reach {unique}\.dlq"),
     ):
         dead_letters.write([letter])

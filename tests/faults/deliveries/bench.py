@@ -10,11 +10,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from gearshift.connection import Connection
 from gearshift.schemas import Decoder, Registry
@@ -25,11 +26,21 @@ from tests.faults.deliveries.plan import Declared, Fault, Numbered, Plan, declar
 from tests.flow import committed
 from tests.support import eventually
 
+COMMITS = ("sync", "async")
+T = TypeVar("T")
+R = TypeVar("R")
 _WITHIN = 240.0
 # Each consumer is a process of its own, forked from one that has imported all of it: that is most of its start.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([consumer.__name__, "confluent_kafka.schema_registry"])
 _FORKING = threading.Lock()  # two threads that ask at once how a process ended get one answer and one guess
+
+
+def at_once(run: Callable[[T], R], cases: Iterable[T]) -> list[R]:
+    """What comes of each case, all of them side by side: they mostly wait."""
+    wanted = list(cases)
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        return list(pool.map(run, wanted))
 
 
 class Member:

@@ -444,7 +444,7 @@ def verdicts(
     once = {name: run for name, (run, _) in ONCE_A_LANE.items()}
     everything = {**AT_LEAST_ONCE, **once, **EXACTLY_ONCE}
     faults = {name: run for name, run in everything.items() if name in wanted}
-    with ThreadPoolExecutor(5) as pool:
+    with ThreadPoolExecutor(8) as pool:
         running: dict[str, Future[Verdict]] = {}
         for number, (name, run) in enumerate(faults.items()):
             unique = f"f{number}-{time.time_ns() % 10**9}"

@@ -9,12 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.destinations.cassandra_driver import ContactPoints, connect
-from tests.faults.deliveries.bench import Bench
+from tests.faults.deliveries.bench import COMMITS, Bench, at_once
 from tests.faults.deliveries.ledger import Verdict
 from tests.faults.deliveries.plan import LATEST
 from tests.support import eventually
@@ -31,32 +30,44 @@ def kill_and_rebalance(b: Bench) -> None:
     b.members[0].await_end()
 
 
-@pytest.mark.parametrize("commit", ["sync", "async"])
 def test_kills_and_rebalances_leave_each_row_once(
-    connection: Connection, stores: local.Stack, tmp_path: Path, unique: str, commit: str
+    connection: Connection, stores: local.Stack, tmp_path: Path, unique: str
 ) -> None:
     dsn = stores.address("postgres")
+    verdicts = at_once(
+        lambda commit: to_postgres(connection, dsn, tmp_path, unique + commit, commit), COMMITS
+    )
+    assert verdicts == [Verdict(0, 0, 0)] * 2
+
+
+def to_postgres(connection: Connection, dsn: str, folder: Path, unique: str, commit: str) -> Verdict:
     with psycopg.connect(dsn, autocommit=True) as database:
         database.execute(f'create table {unique} (nr bigserial, "key" text, n bigint)')
 
         def rows() -> list[tuple[str, int]]:
             return database.execute(f'select "key", n from {unique} order by nr').fetchall()
 
-        with Bench(connection, tmp_path, unique, partitions=4, to=dsn, commit=commit, sleep=0.001) as b:
+        with Bench(connection, folder, unique, partitions=4, to=dsn, commit=commit, sleep=0.001) as b:
             with b.sending(rate=200, keys=20):
                 kill_and_rebalance(b)
             eventually(lambda: len(set(rows())) >= b.sent.total())
             b.await_committed()
             verdict = b.verdict(rows())
     print(f"PostgreSQL, {commit}: {verdict}")
-    assert verdict == Verdict(0, 0, 0)
+    return verdict
 
 
-@pytest.mark.parametrize("commit", ["sync", "async"])
 def test_kills_and_rebalances_leave_the_truth_in_cassandra(
-    connection: Connection, stores: local.Stack, tmp_path: Path, unique: str, commit: str
+    connection: Connection, stores: local.Stack, tmp_path: Path, unique: str
 ) -> None:
     points = stores.address("cassandra")
+    verdicts = at_once(
+        lambda commit: to_cassandra(connection, points, tmp_path, unique + commit, commit), COMMITS
+    )
+    assert verdicts == [Verdict(0, 0, 0)] * 2
+
+
+def to_cassandra(connection: Connection, points: str, folder: Path, unique: str, commit: str) -> Verdict:
     cluster, session = connect(ContactPoints.read(points), name="test")
     try:
 
@@ -65,7 +76,7 @@ def test_kills_and_rebalances_leave_the_truth_in_cassandra(
             return {(row.key, row.n): row.latest for row in found}
 
         to = f"cassandra {points}"
-        with Bench(connection, tmp_path, unique, partitions=4, to=to, commit=commit, sleep=0.001) as b:
+        with Bench(connection, folder, unique, partitions=4, to=to, commit=commit, sleep=0.001) as b:
             with b.sending(rate=200, keys=20):
                 kill_and_rebalance(b)
             b.await_all()
@@ -75,5 +86,5 @@ def test_kills_and_rebalances_leave_the_truth_in_cassandra(
     finally:
         cluster.shutdown()
     print(f"Cassandra, {commit}: {verdict}")
-    assert verdict == Verdict(0, 0, 0)
     assert latest == {key: count - 1 for key, count in b.sent.items()}
+    return verdict
