@@ -278,6 +278,7 @@ def test_every_failed_record_is_reported_and_the_others_arrive(
         (readings.name, b"large-%d" % n) for n in range(3)
     ]
     producer.close()  # each failure is told once
+    producer.close()
     assert [record.key for record in all_of(connection, readings)] == [b"small"]
 
 

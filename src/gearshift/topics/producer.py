@@ -82,6 +82,7 @@ class Producer:
         self._reported = 0
         self._pressure: Pressure | None = None
         self._released = Event()
+        self._closed = False
         self._told: dict[str, float] = {}
         self.throttled = 0.0
         """The seconds that `send` has waited because a reader was more than a topic's `max_lag` behind."""
@@ -162,9 +163,12 @@ class Producer:
 
     def close(self) -> None:
         """Flush, then let go of the connections."""
+        if self._closed:
+            return
         try:
             self.flush()
             self._producer.close()
+            self._closed = True
         finally:
             if self._pressure is not None:
                 self._pressure.close()
