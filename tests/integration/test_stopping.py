@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from pathlib import Path
 
@@ -62,16 +61,12 @@ def test_a_runner_that_has_ended_keeps_no_client_of_kafka_open(unique: str, sett
     def copy(events: DataFrame) -> DataFrame:
         return events
 
-    def run() -> None:
-        with Runner(app, settings) as runner, Producer(runner.engine.connection) as producer:
-            producer.send(events, Event("k", 1))
-            producer.flush()
-            eventually(lambda: values(runner.engine.connection, copies))
-
     before = _kafka_clients()
-    run()
-    gc.collect()
-    eventually(lambda: _kafka_clients() <= before, within=10)
+    with Runner(app, settings) as runner, Producer(runner.engine.connection) as producer:
+        producer.send(events, Event("k", 1))
+        producer.flush()
+        eventually(lambda: values(runner.engine.connection, copies))
+    eventually(lambda: _kafka_clients() <= before)
 
 
 def _kafka_clients() -> int:
