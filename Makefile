@@ -7,7 +7,7 @@ WORKERS ?= 2
 INSTALL := $(BIN)/uv pip install --quiet --no-build-isolation --config-settings=--build-option=--compression=stored
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test test-unit test-real lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
+.PHONY: help demo demo-food demo-cards test test-computing test-waiting lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -34,13 +34,13 @@ demo-cards: .venv/run.done .venv/startup.done
 test:
 	@$(MAKE) --no-print-directory --jobs 2 .venv/dev.done .venv-airflow/done
 	@$(MAKE) --no-print-directory .venv/startup.done
-	@$(MAKE) --no-print-directory --jobs 3 lint test-unit test-real
+	@$(MAKE) --no-print-directory --jobs 3 lint test-computing test-waiting
 
-test-unit: .venv/startup.done
-	nice $(BIN)/python -m pytest -q tests/unit
+test-computing: .venv/startup.done
+	nice -n 5 $(BIN)/python -m pytest -q tests/unit tests/tables
 
-test-real: .venv/startup.done .venv-airflow/done
-	$(BIN)/python -m pytest --ignore tests/unit --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test-waiting: .venv/startup.done .venv-airflow/done
+	$(BIN)/python -m pytest --ignore tests/unit --ignore tests/tables --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev.done .venv-airflow/done
 	$(BIN)/ruff check .

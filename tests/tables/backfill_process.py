@@ -1,4 +1,4 @@
-"""`gearshift` that dies in its Nth interval: `python -m tests.faults.backfill_process N batch run …`.
+"""`gearshift` that dies in its Nth interval: `python -m tests.tables.backfill_process N batch run …`.
 
 It dies when the interval's files are written and not committed.
 """

@@ -85,7 +85,7 @@ class Shop:
             "json",
         ]
         command = (
-            [sys.executable, "-m", "tests.faults.backfill_process", *dies_in] if dies_in else [str(GEARSHIFT)]
+            [sys.executable, "-m", "tests.tables.backfill_process", *dies_in] if dies_in else [str(GEARSHIFT)]
         )
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GEARSHIFT_")}
         return subprocess.Popen(

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from gearshift import tables
-from tests.faults.warehouse_process import APPENDED, ROWS, UPSERTED, appended, next_batch, upserted
 from tests.support import eventually
+from tests.tables.warehouse_process import APPENDED, ROWS, UPSERTED, appended, next_batch, upserted
 
 _ROOT = Path(__file__).parents[2]
 _WITHIN = timedelta(seconds=240)
 
 
 def start(uri: str, *words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.faults.warehouse_process", uri, *words], cwd=_ROOT)
+    return subprocess.Popen([sys.executable, "-m", "tests.tables.warehouse_process", uri, *words], cwd=_ROOT)
 
 
 @contextmanager

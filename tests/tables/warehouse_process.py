@@ -1,4 +1,4 @@
-"""A writer that dies at a named point: `python -m tests.faults.warehouse_process URI WORK [POINT]`.
+"""A writer that dies at a named point: `python -m tests.tables.warehouse_process URI WORK [POINT]`.
 
 The work is `append` or `upsert`, batch after batch from where its checkpoint says, as Spark does; or `compact`,
 again and again. The points are `files`, when files are written and not committed; `deletions`, when only the
