@@ -4,7 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 # PySpark comes as source: packed for its wheel without compression, it is there in half the time.
-INSTALL := $(BIN)/uv pip install --quiet --no-build-isolation --config-settings=--build-option=--compression=stored
+INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation --config-settings=--build-option=--compression=stored
+
+# Modules are compiled once, also where the environment says otherwise, as that of many containers does.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-food demo-cards test test-computing test-waiting lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
