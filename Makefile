@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
+# Tests that no clock hurries.
+PATIENT := tests/unit tests/tables tests/commands
 # PySpark comes as source: packed for its wheel without compression, it is there in half the time.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation --config-settings=--build-option=--compression=stored
 
@@ -10,7 +12,7 @@ INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test test-computing test-waiting lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
+.PHONY: help demo demo-food demo-cards test test-patient test-timed lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -33,17 +35,17 @@ demo-food: .venv/dev.done .venv/startup.done
 demo-cards: .venv/run.done .venv/startup.done
 	@$(BIN)/python examples/card_statements/demo.py $(ARGS)
 
-# What computes goes on beside what waits, and lets it go first.
+# What is patient goes on beside what is not, and lets it go first.
 test:
 	@$(MAKE) --no-print-directory --jobs 2 .venv/dev.done .venv-airflow/done
 	@$(MAKE) --no-print-directory .venv/startup.done
-	@$(MAKE) --no-print-directory --jobs 3 lint test-computing test-waiting
+	@$(MAKE) --no-print-directory --jobs 3 lint test-patient test-timed
 
-test-computing: .venv/startup.done
-	nice -n 5 $(BIN)/python -m pytest -q tests/unit tests/tables
+test-patient: .venv/startup.done
+	nice -n 5 $(BIN)/python -m pytest -q $(PATIENT)
 
-test-waiting: .venv/startup.done .venv-airflow/done
-	$(BIN)/python -m pytest --ignore tests/unit --ignore tests/tables --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test-timed: .venv/startup.done .venv-airflow/done
+	$(BIN)/python -m pytest $(PATIENT:%=--ignore=%) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev.done .venv-airflow/done
 	$(BIN)/ruff check .
