@@ -48,7 +48,8 @@ class TransactionalProducer:
     it is aborted and RetriableError says so: nothing of it is seen, and the same records can be sent in a new
     one; ProduceError if one of them is larger than its topic will ever take. NotAMemberError if the group
     gave the partitions to another consumer, which takes the open transaction back as well. FencedError is the
-    end of this producer: another one took its place, and nothing of the open transaction is seen.
+    end of this producer: another one took its place, or the brokers ended a transaction that was open for too long,
+    and whether a commit that was under way then took effect, only its offsets tell.
     """
 
     def __init__(
@@ -211,7 +212,8 @@ class TransactionalProducer:
     def _fenced(self, error: KafkaError, topic: str | None = None) -> FencedError:
         return FencedError(
             f"producer {self.transactional_id} may write no more: {error.str()}",
-            hint="another one with its name took over; open a new one where that is wanted",
+            hint="another one with its name took over, or the brokers ended a transaction that was open for "
+            f"{self._within.total_seconds():g} s; open a new one where that is wanted",
             topic=topic,
         )
 

@@ -97,6 +97,11 @@ class Member:
         except AssertionError as error:
             raise AssertionError(f"{error}; {self.status}\n{self.log}") from None
 
+    def goes_on(self, check: Callable[[dict[str, Any]], object]) -> bool:
+        """Wait until its status fits; False if it ended before."""
+        eventually(lambda: not self.alive or (self.status and check(self.status)))
+        return self.alive
+
     @property
     def resident(self) -> int:
         """The memory it holds, in bytes."""
@@ -107,6 +112,11 @@ class Member:
         """`kill -9`."""
         os.kill(self.pid, signal.SIGKILL)
         self.await_end()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it stands still."""
+        return Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
 
     def freeze(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)

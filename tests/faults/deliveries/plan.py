@@ -90,7 +90,7 @@ class Declared:
 
 
 class Fault:
-    """Ends the process at a certain moment."""
+    """Ends the process at a certain moment, or stops it there."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -104,7 +104,7 @@ class Fault:
         if not self._left:
             if self._plan.die_by == "exit":
                 os._exit(3)
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSTOP if self._plan.die_by == "stop" else signal.SIGKILL)
 
 
 def declare(plan: Plan, fault: Fault) -> Declared:
