@@ -190,7 +190,7 @@ class ProduceError(GearshiftError):
 
 
 class FencedError(ProduceError):
-    """Another producer took this one's place: it may write no more."""
+    """Another producer took this one's place, or the brokers gave up on it: it may write no more."""
 
 
 class ConnectError(GearshiftError):
