@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import signal
+from datetime import timedelta
 from random import Random
 
 import pytest
 from confluent_kafka import Consumer
 
+from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.definitions import Location, Topic
-from gearshift.errors import FencedError, NotAMemberError, ProduceError, RetriableError
+from gearshift.errors import (
+    BrokerUnreachableError,
+    FencedError,
+    NotAMemberError,
+    ProduceError,
+    RetriableError,
+)
 from gearshift.topics import Admin, Producer, TransactionalProducer, partition_of, read
 from tests.support import eventually
 
@@ -56,6 +65,32 @@ def test_a_newer_producer_of_the_same_name_fences_the_older(connection: Connecti
             older.begin()
     older.close()
     assert seen(connection, topic) == [b"fresh"]
+
+
+def test_a_commit_that_nobody_answers_is_the_end_of_its_producer_and_no_other(
+    stack: local.Stack, connection: Connection, topic: str
+) -> None:
+    older = TransactionalProducer(connection, topic, within=timedelta(seconds=2))
+    older.begin()
+    older.send_bytes(topic, b"1")
+    with Admin(connection) as admin:
+        eventually(lambda: sum(admin.end_offsets([topic]).values()))
+    brokers = [service.pid for service in stack.services if service.name.startswith("kafka")]
+    assert brokers
+    for pid in brokers:
+        pid.send(signal.SIGSTOP)
+    try:
+        with pytest.raises(BrokerUnreachableError, match=f"no answer to a commit of producer {topic} in 2 s"):
+            older.commit()
+    finally:
+        for pid in brokers:
+            pid.send(signal.SIGCONT)
+    older.close()
+    with TransactionalProducer(connection, topic) as newer:
+        newer.begin()
+        newer.send_bytes(topic, b"2")
+        newer.commit()
+    assert set(seen(connection, topic)) - {b"1"} == {b"2"}
 
 
 def test_offsets_are_committed_with_the_records_or_not_at_all(

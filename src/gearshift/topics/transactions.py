@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from gearshift.errors import FencedError, GearshiftError, NotAMemberError, ProduceError, RetriableError
+from gearshift.errors import (
+    BrokerUnreachableError,
+    FencedError,
+    GearshiftError,
+    NotAMemberError,
+    ProduceError,
+    RetriableError,
+)
 from gearshift.topics.client import LARGEST_RECORD, Client, kafka_error
 
 if TYPE_CHECKING:
@@ -133,8 +140,21 @@ class TransactionalProducer:
             )
 
     def commit(self) -> None:
-        """Wait until everything has arrived and make it seen, all at once."""
-        self._again(lambda seconds: self._producer.commit_transaction(seconds))
+        """Wait until everything has arrived and make it seen, all at once.
+
+        BrokerUnreachableError if no answer comes in time, which is the end of this producer as well: it may neither
+        take back what it did nor begin anew.
+        """
+        try:
+            self._again(lambda seconds: self._producer.commit_transaction(seconds))
+        except RetriableError:
+            if not self._open:  # it was taken back
+                raise
+            self._open = False
+            raise BrokerUnreachableError(
+                f"no answer to a commit of producer {self.transactional_id} in {self._within.total_seconds():g} s",
+                hint="nobody knows whether it took effect; open a new one, and go on from what is committed",
+            ) from None
         self._open = False
 
     def abort(self) -> None:
