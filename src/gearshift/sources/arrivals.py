@@ -72,13 +72,16 @@ class Folder:
         _, since = self._first_seen[path.name]
         return time.monotonic() - since >= _MUCH_LONGER * self._quiet
 
-    def put_away(self, path: Path, where: str) -> Path | None:
-        """Move a file into a folder beside it; None if that is not allowed here."""
+    def put_away(self, path: Path, seen: Seen, where: str) -> Path | None:
+        """Move a file into a folder beside it; None if that is not allowed here, or another file has its name now."""
         folder = self.path / where
         try:
             folder.mkdir(exist_ok=True)
             target = _free(folder, path)
             path.rename(target)
+            if Seen.of(target.lstat()) != seen:
+                _put_back(target, path)
+                return None
         except OSError:
             return None
         return target
@@ -102,6 +105,15 @@ def is_being_written(descriptor: int) -> bool:
         return False  # not Linux
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
+
+
+def _put_back(away: Path, path: Path) -> None:
+    """Give a file that was moved by mistake its name again; one of another name if a third file has it by now."""
+    try:
+        path.hardlink_to(away)  # which, unlike a rename, replaces nothing
+        away.unlink()
+    except OSError:
+        away.rename(_free(path.parent, path))
 
 
 def _free(folder: Path, path: Path) -> Path:

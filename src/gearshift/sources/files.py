@@ -193,7 +193,7 @@ class Files:
         except WrongFileError as wrong:
             self._refuse(path, seen, wrong)
             return
-        if self._folder.put_away(path, TAKEN) is None:
+        if self._folder.put_away(path, seen, TAKEN) is None:
             self._stays.add((path.name, seen))
 
     def _surveyed(self, file: BinaryIO, seen: Seen) -> str | None:
@@ -309,7 +309,7 @@ class Files:
         self.refused += 1
         wrong.topic, wrong.file = self.source.topic.name, str(path)
         log.error("files %s refuses %s: %s", self.source.name, path.name, wrong)
-        away = self._folder.put_away(path, REFUSED)
+        away = self._folder.put_away(path, seen, REFUSED)
         if away is None:
             self._stays.add((path.name, seen))
             return
