@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -27,11 +26,6 @@ from gearshift.topics.settling import discard, replay
 from tests.command import Command
 
 HERE = Location(__file__, 1)
-
-
-@pytest.fixture
-def command(connection: Connection, tmp_path: Path) -> Command:
-    return Command(connection, tmp_path)
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def command(connection: Connection, tmp_path: Path) -> Command:
-    return Command(connection, tmp_path)
-
-
-@pytest.fixture
 def topic(connection: Connection, unique: str) -> str:
     """A topic of two partitions with a hundred records of one day and a hundred of the next."""
     with Admin(connection) as admin:

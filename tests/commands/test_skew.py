@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,11 +17,6 @@ from tests.command import Command
 from tests.support import LATELY
 
 HERE = Location(__file__, 1)
-
-
-@pytest.fixture
-def command(connection: Connection, tmp_path: Path) -> Command:
-    return Command(connection, tmp_path)
 
 
 @pytest.fixture

@@ -79,10 +79,10 @@ class Folder:
             folder.mkdir(exist_ok=True)
             target = _free(folder, path)
             path.rename(target)
-            if Seen.of(target.lstat()) != seen:
-                _put_back(target, path)
-                return None
         except OSError:
+            return None
+        if Seen.of(target.lstat()) != seen:
+            _put_back(target, path)
             return None
         return target
 
