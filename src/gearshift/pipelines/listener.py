@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pyspark.java_gateway import ensure_callback_server_started  # pyright: ignore[reportUnknownVariableType]
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from gearshift.pipelines.checkpoint import Offsets
 from gearshift.pipelines.ledger import count_between
@@ -92,31 +86,44 @@ class Progress:
         )
 
 
-class Listener(StreamingQueryListener):
-    """Calls `on_progress` for every executed batch; it runs in Spark's event thread and so must be quick."""
+class _Listener:
+    """Calls `on_progress` for every executed batch; it runs in Spark's event thread and so must be quick.
+
+    It is Java's listener itself. PySpark's would first copy the report into Python objects, value by
+    value: hundreds of calls into Java, of which we want one.
+    """
+
+    class Java:
+        """What py4j is told of this class."""
+
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self._on_progress = on_progress
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's name)
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
         """Nothing: the driver knows what it started."""
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Hand the report on."""
         try:
-            progress = Progress.read(json.loads(event.progress.json))
+            progress = Progress.read(json.loads(event.progress().json()))
             if progress is not None:
                 self._on_progress(progress)
         except Exception:
             log.exception("a progress report could not be read")
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Nothing: no batch ran."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Nothing: the driver waits for the end itself."""
 
 
 def listen(spark: SparkSession, on_progress: Callable[[Progress], None]) -> None:
     """Report every executed batch of this session."""
-    spark.streams.addListener(Listener(on_progress))
+    ensure_callback_server_started(spark.sparkContext._gateway)  # pyright: ignore[reportPrivateUsage]
+    jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
+    wrapped = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_Listener(on_progress))
+    streams: Any = spark.streams._jsqm  # pyright: ignore[reportPrivateUsage]
+    streams.addListener(wrapped)
