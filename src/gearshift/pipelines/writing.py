@@ -25,8 +25,8 @@ def records(
     frame: DataFrame, pipeline: Pipeline, topic: Topic, *, schema_id: int, stamp: int | None
 ) -> DataFrame:
     """The frame as Kafka records: key, value in the registry's wire format, and the stamp of a stretch if asked."""
-    shaped = [_fit(frame, field.name, pipeline, topic) for field in row_type(topic).fields]
-    value = F.struct(*shaped)
+    given = {field.name: field for field in frame.schema.fields}
+    value = F.struct(*(_fit(given.get(field.name), field) for field in row_type(topic).fields))
     if topic.format == "avro":
         payload = to_avro(value, json.dumps(avro_schema(topic.value)))
     else:
@@ -70,16 +70,16 @@ def check_columns(schema: StructType, pipeline: Pipeline, topic: Topic) -> None:
             )
 
 
-def _fit(frame: DataFrame, column: str, pipeline: Pipeline, topic: Topic) -> Column:
-    field = row_type(topic)[column]
-    if column not in frame.columns:
-        return F.lit(None).cast(field.dataType).alias(column)
+def _fit(given: StructField | None, field: StructField) -> Column:
     type_ = _nullable(field.dataType)  # Spark has no cast that promises there are no nulls inside
-    value = F.col(column).cast(type_)
-    if not field.nullable and frame.schema[column].nullable:
-        message = f"{NULL_FIELD}={column};"
-        value = F.coalesce(value, F.raise_error(F.lit(message)).cast(type_))
-    return value.alias(column)
+    if given is None:
+        return F.lit(None).cast(type_).alias(field.name)
+    value = F.col(field.name)
+    if _nullable(given.dataType) != type_:
+        value = value.cast(type_)
+    if not field.nullable and given.nullable:
+        value = F.coalesce(value, F.raise_error(F.lit(f"{NULL_FIELD}={field.name};")))
+    return value.alias(field.name)
 
 
 def _nullable(type_: DataType) -> DataType:
