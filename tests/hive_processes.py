@@ -62,7 +62,8 @@ class Reader:
 
     def __init__(self, configuration: Mapping[str, str], log: Path) -> None:
         archive = startup.archive(load({}, environ={}))
-        starting = {"spark.driver.extraJavaOptions": startup.quoted(archive.options)}
+        derby = f"-Dderby.stream.error.file={log.with_name('derby.log')}"
+        starting = {"spark.driver.extraJavaOptions": startup.quoted((*archive.options, derby))}
         with log.open("w") as said:
             self._process = subprocess.Popen(
                 [
