@@ -62,12 +62,13 @@ def check_columns(schema: StructType, pipeline: Pipeline, topic: Topic) -> None:
             )
         if not _same_kind(given[column].dataType, field.dataType):
             have, want = given[column].dataType.simpleString(), field.dataType.simpleString()
-            raise _misfit(
-                f"column {column} is {have} but {name}.{column} is {want}",
-                f"cast it to {want}",
-                pipeline,
-                topic,
-            )
+            hint = f"cast it to {want}"
+            if "struct<" in want:
+                hint = (
+                    f"make it {want}: these fields, in this order "
+                    "(a cast would take them by their places, not their names)"
+                )
+            raise _misfit(f"column {column} is {have} but {name}.{column} is {want}", hint, pipeline, topic)
 
 
 def _fit(given: StructField | None, field: StructField) -> Column:
@@ -115,7 +116,19 @@ def _stamp(pipeline: Pipeline, stretch: int) -> Column:
 
 
 def _same_kind(given: DataType, wanted: DataType) -> bool:
-    """Whether a cast keeps the value: integers into integers, decimals into decimals, nothing else."""
+    """Whether a cast keeps the value: integers into integers, decimals into decimals, nothing else, at every depth.
+
+    Fields of a struct must have their names and order: Spark casts the first to the first, whatever it is called.
+    """
+    if isinstance(given, StructType) and isinstance(wanted, StructType):
+        return given.names == wanted.names and all(
+            _same_kind(one.dataType, other.dataType)
+            for one, other in zip(given.fields, wanted.fields, strict=True)
+        )
+    if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
+        return _same_kind(given.elementType, wanted.elementType)
+    if isinstance(given, MapType) and isinstance(wanted, MapType):
+        return _same_kind(given.keyType, wanted.keyType) and _same_kind(given.valueType, wanted.valueType)
     if given.typeName() == wanted.typeName() or given.typeName() == "void":
         return True
     whole = {"byte", "short", "integer", "long"}
