@@ -88,9 +88,11 @@ def fit(existing: Sequence[Field], incoming: Sequence[Field], table: str, rule: 
             case "narrower":
                 narrower.append(field)
             case "other":
+                # A cast takes the fields of a struct by their places: it would exchange two of them.
+                mend = f"give its fields as they are in {has}" if "struct<" in has else f"cast it to {has}"
                 raise TableError(
                     f"table {table}: column {name} is {has}, but the rows bring {type_name(brought[key]['type'])}",
-                    hint=f"cast it to {has}, give the new values a new column, or write to a new table",
+                    hint=f"{mend}, give the new values a new column, or write to a new table",
                 )
     added += [field for key, field in brought.items() if key not in known]
     if rule == "strict" and (added or widened):
