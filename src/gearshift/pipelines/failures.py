@@ -11,6 +11,7 @@ from gearshift.pipelines.user_code import first_line
 from gearshift.pipelines.writing import NULL_FIELD
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?P<frames>(?: .*\n)+)(?P<what>\S.*)")
+_NULL_WITHIN = re.compile(r"\[AVRO_CANNOT_WRITE_NULL_FIELD\][^`]*`([^`]+)`")  # of a struct within the value
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
@@ -42,7 +43,7 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
             line=where.line,
         )
     cause = _innermost(text) or first_line(error)
-    null = re.search(rf"{NULL_FIELD}=([^;]+);", cause)
+    null = re.search(rf"{NULL_FIELD}=([^;]+);", cause) or _NULL_WITHIN.search(cause)
     return QueryError(
         f"the transform gave no value for the required field {null[1]}"
         if null

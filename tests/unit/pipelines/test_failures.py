@@ -47,6 +47,16 @@ def test_a_missing_value_of_a_required_field_is_told_by_its_name() -> None:
     assert (error.file, error.line) == ("app.py", 3)
 
 
+def test_so_is_one_within_a_struct_which_avro_finds() -> None:
+    text = (
+        "Job aborted\nCaused by: org.apache.spark.SparkRuntimeException: [AVRO_CANNOT_WRITE_NULL_FIELD] Cannot "
+        'write null value for field `street` defined as non-null Avro data type "string".\nTo allow null value'
+    )
+    error = explain(RuntimeError(text), PIPELINE)
+    assert error.what == "the transform gave no value for the required field street"
+    assert error.hint == "fill or filter it, or make the field Optional"
+
+
 def test_the_innermost_cause_is_what_is_told() -> None:
     text = "Job aborted\nCaused by: java.lang.RuntimeException: outer\nCaused by: java.io.IOException: disk is full\n"
     assert explain(RuntimeError(text), PIPELINE).what == "the query failed: disk is full"
