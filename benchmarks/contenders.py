@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import random
 import time
 from collections.abc import Callable
@@ -105,7 +106,8 @@ def _bare(options: argparse.Namespace) -> Any:
 
     consumer = Consumer(
         {
-            "bootstrap.servers": options.brokers,
+            "bootstrap.servers": options.connection["bootstrap_servers"],
+            **options.connection["kafka"],
             "group.id": options.group,
             "auto.offset.reset": "earliest",
             **tuned,
@@ -156,8 +158,7 @@ def gearshift(options: argparse.Namespace, tally: Tally) -> None:
     app.delivery(source, group_id=options.group, commit=commit, parallelism=int(lanes[0]) if lanes else 1)(
         handler
     )
-    connection = Connection(bootstrap_servers=options.brokers, registry_url=options.registry)
-    worker = Worker(app.graph.deliveries[handler.__name__], app.name, connection)
+    worker = Worker(app.graph.deliveries[handler.__name__], app.name, Connection(**options.connection))
     worker.run()
 
 
@@ -166,10 +167,14 @@ def quix(options: argparse.Namespace, tally: Tally) -> None:
     from tempfile import TemporaryDirectory
 
     from quixstreams import Application, message_context
+    from quixstreams.kafka.configuration import ConnectionConfig
 
     with TemporaryDirectory() as folder:
         app = Application(
-            broker_address=options.brokers,
+            broker_address=ConnectionConfig(
+                bootstrap_servers=options.connection["bootstrap_servers"],
+                **{name.replace(".", "_"): value for name, value in options.connection["kafka"].items()},
+            ),
             consumer_group=options.group,
             auto_offset_reset="earliest",
             state_dir=folder,
@@ -190,9 +195,10 @@ def quix(options: argparse.Namespace, tally: Tally) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    for name in ("contender", "load", "topic", "records", "group", "brokers", "registry"):
+    for name in ("contender", "load", "topic", "records", "group"):
         options.add_argument(name)
     chosen = options.parse_args()
+    chosen.connection = json.loads(os.environ["BENCH_CONNECTION"])
     run = {
         "bare-poll": bare_poll,
         "bare-poll-tuned": bare_poll,

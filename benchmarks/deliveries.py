@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
@@ -83,12 +85,9 @@ class Bench:
         """Start a contender; what it says after a word."""
         python = self._quix_python if contender == "quix" else sys.executable
         command = [python, str(HERE / "contenders.py"), contender, load, source.name, str(records)]
-        command += [
-            f"{contender}-{time.time()}",
-            self.connection.bootstrap_servers,
-            self.connection.registry_url,
-        ]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command.append(f"{contender}-{time.time()}")
+        environment = {**os.environ, "BENCH_CONNECTION": json.dumps(asdict(self.connection))}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         watch = threading.Timer(PATIENCE, process.kill)
         watch.start()
 

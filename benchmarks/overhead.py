@@ -92,9 +92,11 @@ def run_side(
     side: str, query: str, gear: str, name: str, connection: Connection, folder: Path, interval: float
 ) -> subprocess.Popen[str]:
     """Start one side in a process of its own; it prints `ready` when its query computes, or waits for `go`."""
-    command = [sys.executable, str(HERE / f"side_{side}.py"), query, gear, name, connection.bootstrap_servers]
-    command += [connection.registry_url, str(folder), str(interval)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, str(HERE / f"side_{side}.py"), query, gear, name, str(folder), str(interval)]
+    environment = {**os.environ, "BENCH_CONNECTION": json.dumps(asdict(connection))}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def wait_for(process: subprocess.Popen[str], word: str) -> str:

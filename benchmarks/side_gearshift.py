@@ -1,11 +1,12 @@
 """The Gearshift side: the same queries, declared. In batch, each line on its input starts a batch.
 
-usage: side_gearshift.py stateless|stateful real-time|batch NAME BROKERS REGISTRY FOLDER INTERVAL
+usage: side_gearshift.py stateless|stateful real-time|batch NAME FOLDER INTERVAL, with the connection as JSON in BENCH_CONNECTION
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from gearshift import settings as configuration
 from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
 
-query, gear, name, brokers, registry_url, folder, interval = sys.argv[1:8]
+query, gear, name, folder, interval = sys.argv[1:6]
+connection = json.loads(os.environ["BENCH_CONNECTION"])  # its fields are settings of the same names
 
 
 @dataclass
@@ -44,8 +46,7 @@ def measured(events: DataFrame) -> DataFrame:
 settings = configuration.load(
     {
         "home": Path(folder) / "home",
-        "bootstrap_servers": brokers,
-        "registry_url": registry_url,
+        **connection,
         "checkpoint_interval": f"{int(float(interval))} seconds",
         "spark_master": "local[10]",
     },

@@ -2,7 +2,7 @@
 
 In batch, each line on its input starts a batch.
 
-usage: side_plain.py stateless|stateful real-time|batch NAME BROKERS REGISTRY FOLDER INTERVAL
+usage: side_plain.py stateless|stateful real-time|batch NAME FOLDER INTERVAL, with the connection as JSON in BENCH_CONNECTION
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 from gearshift import settings as configuration
+from gearshift.connection import Connection
 from gearshift.stack.artifacts import jars
+from gearshift.topics import for_java
 
-query, gear, name, brokers, registry_url, folder, interval = sys.argv[1:8]
+query, gear, name, folder, interval = sys.argv[1:6]
+connection = Connection(**json.loads(os.environ["BENCH_CONNECTION"]))
+kafka = {f"kafka.{name}": value for name, value in for_java(connection.kafka).items()}
+kafka["kafka.bootstrap.servers"] = connection.bootstrap_servers
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 settings = configuration.load(environ={}, folder=Path(folder))
-client = SchemaRegistryClient({"url": registry_url})
+client = SchemaRegistryClient({"url": connection.registry_url, **connection.registry})
 written = client.get_latest_version(f"{name}-in-value")
 target = client.get_latest_version(f"{name}-out-value")
 limits = " ".join(
@@ -60,7 +65,7 @@ spark.sparkContext.setLogLevel("ERROR")
 payload = F.expr("substring(value, 6)")
 rows = (
     spark.readStream.format("kafka")
-    .option("kafka.bootstrap.servers", brokers)
+    .options(**kafka)
     .option("subscribe", f"{name}-in")
     .option("startingOffsets", "earliest")
     .option("kafka.fetch.max.wait.ms", "20")
@@ -83,7 +88,7 @@ output = rows.select(
 )
 writer = (
     output.writeStream.format("kafka")
-    .option("kafka.bootstrap.servers", brokers)
+    .options(**kafka)
     .option("topic", f"{name}-out")
     .option("kafka.compression.type", "lz4")
     .option("kafka.linger.ms", "0" if gear == "real-time" else "5")

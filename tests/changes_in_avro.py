@@ -20,6 +20,7 @@ from gearshift.connection import Connection
 from gearshift.schemas.registry import Schema
 from gearshift.schemas.wire import pack, unpack
 from gearshift.topics import Producer
+from tests.support import registry_client
 
 RECORDED = Path(__file__).parent / "data" / "debezium" / "postgresql-avro.json"
 Record = tuple[bytes | None, bytes | None]
@@ -270,7 +271,7 @@ class Sender:
         if known not in self._ids:
             schema = self._changes.schema(known)
             assert schema is not None
-            with closing(SchemaRegistryClient({"url": self._connection.registry_url})) as registry:
+            with closing(SchemaRegistryClient(registry_client(self._connection))) as registry:
                 subject = f"{self._topic}-{part}"
                 self._ids[known] = registry.register_schema(subject, Registered(schema.text, "AVRO"))
         return pack(self._ids[known], payload)

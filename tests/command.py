@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gearshift.connection import Connection
+from tests.support import cluster_environ
 
 GEARSHIFT = Path(sys.executable).with_name("gearshift")
 
@@ -22,8 +23,7 @@ class Command:
         self._folder = folder
         self._environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
-            "GEARSHIFT_BOOTSTRAP_SERVERS": connection.bootstrap_servers,
-            "GEARSHIFT_REGISTRY_URL": connection.registry_url,
+            **cluster_environ(connection),
         }
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:

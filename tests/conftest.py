@@ -16,6 +16,7 @@ from gearshift.connection import Connection
 from gearshift.pipelines.session import start_java
 from gearshift.settings import Settings, load
 from gearshift.stack.artifacts import jars
+from tests.support import cluster
 
 # Java processes of tests live too short for what its second compiler costs them.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -72,8 +73,7 @@ def settings(stack: local.Stack, tmp_path: Path) -> Settings:
     return load(
         {
             "home": tmp_path / "home",
-            "bootstrap_servers": stack.bootstrap_servers,
-            "registry_url": stack.registry_url,
+            **cluster(stack.connection),
             "checkpoint_interval": "5 seconds",
         },
         folder=tmp_path,

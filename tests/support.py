@@ -6,7 +6,10 @@ import socket
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from gearshift.connection import Connection
+from gearshift.topics import for_librdkafka
 
 T = TypeVar("T")
 
@@ -34,6 +37,40 @@ def eventually(check: Callable[[], T], *, within: timedelta | float = 240, every
         if now > deadline:
             raise AssertionError(f"not within {seconds:g} s; the last answer was {found!r}")
         time.sleep(max(every, 3 * (now - began)))
+
+
+def librdkafka(connection: Connection) -> dict[str, Any]:
+    """What a librdkafka client of a test's own needs to reach and open Kafka."""
+    return {"bootstrap.servers": connection.bootstrap_servers, **for_librdkafka(connection.kafka)}
+
+
+def registry_client(connection: Connection) -> dict[str, Any]:
+    """What a `SchemaRegistryClient` of a test's own needs to reach and open the registry."""
+    return {"url": connection.registry_url, **connection.registry}
+
+
+def cluster(connection: Connection) -> dict[str, Any]:
+    """The settings of a user whose own cluster this is."""
+    return {
+        "bootstrap_servers": connection.bootstrap_servers,
+        "registry_url": connection.registry_url,
+        "kafka": dict(connection.kafka),
+        "registry": dict(connection.registry),
+    }
+
+
+def cluster_environ(connection: Connection) -> dict[str, str]:
+    """The same as environment variables."""
+    tables = {"kafka": connection.kafka, "registry": connection.registry}
+    return {
+        "GEARSHIFT_BOOTSTRAP_SERVERS": connection.bootstrap_servers,
+        "GEARSHIFT_REGISTRY_URL": connection.registry_url,
+        **{
+            f"GEARSHIFT_{table}__{name.replace('.', '_')}".upper(): value
+            for table, entries in tables.items()
+            for name, value in entries.items()
+        },
+    }
 
 
 def closed_port() -> int:

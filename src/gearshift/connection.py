@@ -18,11 +18,19 @@ class Connection:
     registry: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @classmethod
-    def of(cls, settings: Settings, *, bootstrap_servers: str, registry_url: str) -> Connection:
-        """The connection to these addresses with the client properties of the settings."""
+    def of(
+        cls,
+        settings: Settings,
+        *,
+        bootstrap_servers: str,
+        registry_url: str,
+        kafka: Mapping[str, str] | None = None,
+    ) -> Connection:
+        """The connection to these addresses with the client properties of the settings; those of `kafka` go over them."""
         return cls(
             bootstrap_servers=bootstrap_servers,
             registry_url=registry_url,
-            kafka={name: value.get_secret_value() for name, value in settings.kafka.items()},
+            kafka={name: value.get_secret_value() for name, value in settings.kafka.items()}
+            | dict(kafka or {}),
             registry={name: value.get_secret_value() for name, value in settings.registry.items()},
         )

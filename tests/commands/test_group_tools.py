@@ -20,7 +20,7 @@ from gearshift.pipelines.checkpoint import LocalFolder
 from gearshift.pipelines.ledger import Ledger
 from gearshift.topics import Admin, Groups, Producer
 from tests.command import Command
-from tests.support import LATELY, eventually
+from tests.support import LATELY, eventually, librdkafka
 
 HERE = Location(__file__, 1)
 DAY = timedelta(days=1)
@@ -43,7 +43,7 @@ def member(connection: Connection, group_id: str, topic: str, protocol: str) -> 
     """A consumer that has joined the group and holds the topic's partitions."""
     consumer = Consumer(
         {
-            "bootstrap.servers": connection.bootstrap_servers,
+            **librdkafka(connection),
             "group.id": group_id,
             "group.protocol": protocol,
             "client.id": f"{protocol}-member",

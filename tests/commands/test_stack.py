@@ -24,7 +24,7 @@ from gearshift.errors import ArtifactError, JavaError, StackError, TamperedArtif
 from gearshift.settings import Settings, load
 from gearshift.stack import artifacts, doctor, ports, supervisor
 from gearshift.stack.processes import Pid
-from tests.support import eventually
+from tests.support import eventually, librdkafka, registry_client
 
 CACHE = load().cache
 SCHEMA = Schema('{"type": "record", "name": "Reading", "fields": [{"name": "kw", "type": "double"}]}', "AVRO")
@@ -44,12 +44,12 @@ def born(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = Settings(home=tmp_path_factory.mktemp("born"), cache=CACHE)
     with local.up(settings) as stack:
         assert stack.owned
-        admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
+        admin = AdminClient(librdkafka(stack.connection))
         admin.create_topics([NewTopic("readings", 2)])["readings"].result(10)
-        producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
+        producer = Producer(librdkafka(stack.connection))
         producer.produce("readings", b"17", partition=1)
         assert producer.flush(10) == 0
-        with SchemaRegistryClient({"url": stack.registry_url}) as registry:
+        with SchemaRegistryClient(registry_client(stack.connection)) as registry:
             registry.register_schema("readings-value", SCHEMA)
     assert all(not service.ready for service in stack.services)
     assert local.find(settings) is None
@@ -79,7 +79,7 @@ def test_topics_records_and_schemas_survive_a_restart_and_schemas_even_kill_9(
     with local.up(again) as stack:
         written = ports.remembered(born / "stack" / "ports.json")
         assert {service.name: service.port for service in stack.services}.items() <= written.items()
-        with SchemaRegistryClient({"url": stack.registry_url}) as registry:
+        with SchemaRegistryClient(registry_client(stack.connection)) as registry:
             assert registry.get_latest_version("readings-value").schema.schema_type == "AVRO"
             number = registry.register_schema("alerts-value", SCHEMA)
             os.kill(
@@ -89,7 +89,7 @@ def test_topics_records_and_schemas_survive_a_restart_and_schemas_even_kill_9(
             eventually(stack.dead)
             stack.start_service("registry")
             assert registry.get_latest_version("alerts-value").schema_id == number
-        consumer = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": "test"})
+        consumer = Consumer({**librdkafka(stack.connection), "group.id": "test"})
         try:
             consumer.assign([TopicPartition("readings", 1, 0)])
             record = eventually(lambda: consumer.poll(1))
@@ -118,7 +118,7 @@ def test_a_running_stack_is_found_and_shared_and_listens_on_loopback_only(again:
         assert not any(listening_elsewhere(service.port) for service in found.services)
         with pytest.raises(StackError, match="has 1 broker, and 3 were asked for"):
             local.up(again.model_copy(update={"brokers": 3}))
-        admin = AdminClient({"bootstrap.servers": found.bootstrap_servers})
+        admin = AdminClient(librdkafka(found.connection))
         admin.list_topics("never-declared", timeout=30)
         assert "never-declared" not in admin.list_topics(timeout=30).topics
     finally:
@@ -184,7 +184,7 @@ def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Se
     with local.up(again) as next_stack:
         assert next_stack.owned
         assert not any(service.ready for service in stack.services)
-        admin = AdminClient({"bootstrap.servers": next_stack.bootstrap_servers})
+        admin = AdminClient(librdkafka(next_stack.connection))
         assert "readings" in admin.list_topics(timeout=30).topics
 
 
@@ -202,7 +202,7 @@ def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Pa
     with local.up(settings) as stack:
         assert stack.registry_url == elsewhere
         assert [service.name for service in stack.services] == ["kafka-1", "kafka-2", "kafka-3"]
-        admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
+        admin = AdminClient(librdkafka(stack.connection))
         admin.create_topics([NewTopic("readings", 1)])["readings"].result(10)
 
         def described() -> list[
@@ -217,7 +217,7 @@ def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Pa
         pid = next(service.pid for service in stack.services if service.name == leader)
         os.kill(pid.number, signal.SIGKILL)
         eventually(stack.dead)
-        producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "acks": "all"})
+        producer = Producer({**librdkafka(stack.connection), "acks": "all"})
         failed: list[KafkaError] = []
         producer.produce(
             "readings", b"17", on_delivery=lambda error, _: failed.append(error) if error else None

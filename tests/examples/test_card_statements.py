@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gearshift import stack as local
 from gearshift import tables
 from gearshift.settings import load
+from tests.support import cluster_environ
 
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "examples" / "card_statements"
@@ -89,8 +90,7 @@ def test_every_number_of_the_story_is_the_one_of_plain_python(stack: Stack, tmp_
         timeout=550,
         env={
             **clean,
-            "GEARSHIFT_BOOTSTRAP_SERVERS": stack.bootstrap_servers,
-            "GEARSHIFT_REGISTRY_URL": stack.registry_url,
+            **cluster_environ(stack.connection),
         },
         check=False,
     )

@@ -32,6 +32,9 @@ def write_settings(settings: Settings, folder: Path) -> None:
         "registry_url": settings.registry_url,
         "checkpoint_interval": interval,
     }
+    for table in ("kafka", "registry"):
+        entries = settings.revealed().get(table, {})
+        lines |= {f'{table}."{name}"': value for name, value in entries.items()}
     text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
     (folder / "gearshift.toml").write_text(text, encoding="utf-8")
 

@@ -23,7 +23,7 @@ from gearshift.settings import load
 from gearshift.topics import Admin
 from tests.faults.apps import CopyAndCount, copy_and_count
 from tests.flow import Flow, highest_counts, seen_twice, values
-from tests.support import eventually
+from tests.support import cluster, eventually, librdkafka
 
 BATCH, NEAR, REAL = Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME
 
@@ -42,8 +42,7 @@ def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
     settings = load(
         {
             "home": tmp_path / "home",
-            "bootstrap_servers": three.bootstrap_servers,
-            "registry_url": three.registry_url,
+            **cluster(three.connection),
             "checkpoint_interval": "5 seconds",
         },
         environ={},
@@ -138,7 +137,7 @@ def _partitions(stack: local.Stack, declared: CopyAndCount) -> list[list[Any]]:
     """The partitions of each topic; none while no broker can tell."""
     names = [topic.name for topic in (declared.events, declared.copies, declared.counts)]
     silent = logging.getLogger("tests.brokers")
-    admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=silent)
+    admin = AdminClient(librdkafka(stack.connection), logger=silent)
     try:
         asked = admin.describe_topics(TopicCollection(names), request_timeout=5)
         return [asked[name].result().partitions for name in names]

@@ -33,6 +33,7 @@ from gearshift.errors import (
 from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.driver import Driver
+from gearshift.pipelines.reading import kafka_options
 from gearshift.pipelines.session import EVERY_GEAR, open_session
 from gearshift.pipelines.shift import shift
 from gearshift.runner.loading import load_app
@@ -42,7 +43,7 @@ from gearshift.settings import Settings, load
 from gearshift.stack.artifacts import jars
 from gearshift.topics import Admin, DeadLetters, Producer
 from tests.flow import values
-from tests.support import closed_port, eventually
+from tests.support import closed_port, cluster, eventually
 
 HERE = "tests/integration/test_errors.py"
 NEAR, REAL = Gear.NEAR_REAL_TIME, Gear.REAL_TIME
@@ -182,8 +183,7 @@ def settings(stack: local.Stack, tmp_path_factory: pytest.TempPathFactory) -> Se
     return load(
         {
             "home": folder / "home",
-            "bootstrap_servers": stack.bootstrap_servers,
-            "registry_url": stack.registry_url,
+            **cluster(stack.connection),
             "checkpoint_interval": "5 seconds",
             "spark_master": f"local[{SLOTS}]",
         },
@@ -220,7 +220,7 @@ def leave_old_checkpoint(app: gs.App, settings: Settings, connection: Connection
     spark = open_session(graph, settings, jars("spark", cache=settings.cache), log_file=log_file)
     for name in EVERY_GEAR:
         spark.conf.unset(name)
-    options = {"kafka.bootstrap.servers": connection.bootstrap_servers, "startingOffsets": "earliest"}
+    options = {**kafka_options(connection), "startingOffsets": "earliest"}
     (
         spark.readStream.format("kafka")
         .options(subscribe=source.name, **options)

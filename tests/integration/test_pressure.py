@@ -16,7 +16,7 @@ from gearshift.connection import Connection
 from gearshift.definitions import Location, Source, Topic
 from gearshift.sources import Simulator
 from gearshift.topics import Admin, Pressure, Producer
-from tests.support import closed_port, eventually
+from tests.support import closed_port, eventually, librdkafka
 
 HERE = Location(__file__, 1)
 
@@ -133,7 +133,7 @@ def test_a_group_with_members_presses_as_well(connection: Connection, admin: Adm
     fill(connection, topic, 2500)
     consumer = Consumer(
         {
-            "bootstrap.servers": connection.bootstrap_servers,
+            **librdkafka(connection),
             "group.id": topic.name,
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",

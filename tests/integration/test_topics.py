@@ -49,7 +49,7 @@ from gearshift.topics import (
     read,
     tail,
 )
-from tests.support import LATELY
+from tests.support import LATELY, librdkafka, registry_client
 
 HERE = Location(__file__, 1)
 
@@ -309,7 +309,7 @@ def test_a_full_queue_waits_and_loses_nothing(connection: Connection, readings: 
     small = Connection(
         bootstrap_servers=connection.bootstrap_servers,
         registry_url=connection.registry_url,
-        kafka={"queue.buffering.max.messages": "100"},
+        kafka={**connection.kafka, "queue.buffering.max.messages": "100"},
     )
     with Producer(small) as producer:
         for n in range(5000):
@@ -457,7 +457,7 @@ def test_a_decimal_that_would_be_read_a_hundredth_is_refused_though_the_registry
     newer = declared(
         versioned({"meter_id": str, "price": Annotated[Decimal, DecimalOf(12, 4)]}), name=topic.name
     )
-    client = SchemaRegistryClient({"url": connection.registry_url})
+    client = SchemaRegistryClient(registry_client(connection))
     assert client.test_compatibility(topic.subject, Schema(schema_text(newer), "AVRO"))
     client.close()
     with pytest.raises(
@@ -581,7 +581,7 @@ def test_a_dead_letter_keeps_its_bytes_and_says_why(connection: Connection, read
 def test_a_dead_letter_that_cannot_be_written_is_an_error(connection: Connection, unique: str) -> None:
     # A topic that somebody else has made, with room for a megabyte.
     small = NewTopic(f"{unique}.dlq", 1, 1, config={"max.message.bytes": "1000000"})
-    with AdminClient({"bootstrap.servers": connection.bootstrap_servers}) as maker:
+    with AdminClient(librdkafka(connection)) as maker:
         maker.create_topics([small])[small.topic].result(30)
     letter = DeadLetter(
         topic=unique,

@@ -20,7 +20,7 @@ from gearshift.errors import (
     RetriableError,
 )
 from gearshift.topics import Admin, Producer, TransactionalProducer, partition_of, read
-from tests.support import eventually
+from tests.support import eventually, librdkafka
 
 HERE = Location(__file__, 1)
 
@@ -100,7 +100,7 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(
         sender.send_bytes(topic, b"in", key=b"k")
     consumer = Consumer(
         {
-            "bootstrap.servers": connection.bootstrap_servers,
+            **librdkafka(connection),
             "group.id": unique,
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",

@@ -84,6 +84,8 @@ def _print_addresses(stack: Stack) -> None:
     from gearshift.settings import KNOWN_SERVICES
 
     typer.echo(f"kafka      {stack.bootstrap_servers}\nregistry   {stack.registry_url}")
+    if stack.kafka_file is not None:
+        _say(f"kafka asks for a password: other clients log in with {stack.kafka_file}")
     for service in stack.services:
         if service.name in KNOWN_SERVICES:  # a broker's address is above already
             typer.echo(f"{service.name:<10} {service.address}")

@@ -26,11 +26,7 @@ class Note:
 
     def leave(self, home: Path) -> None:
         """Write the note."""
-        path = home / FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        write_whole(path, json.dumps(asdict(self)))
-        path.chmod(0o600)
+        write_whole(home / FILE, json.dumps(asdict(self)))
 
     @classmethod
     def find(cls, home: Path) -> Note | None:

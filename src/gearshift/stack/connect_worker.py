@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gearshift.errors import StackError
@@ -30,6 +31,8 @@ class Connect:
     plugins: Path
     bootstrap_servers: str
     port: int
+    kafka: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The properties that open Kafka, in the words of its Java client."""
 
     @property
     def url(self) -> str:
@@ -69,6 +72,12 @@ class Connect:
         properties: dict[str, object] = {
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": "gearshift-connect",
+            # The worker, and the clients that it makes for its connectors.
+            **{
+                f"{client}{name}": value
+                for client in ("", "producer.", "consumer.", "admin.")
+                for name, value in self.kafka.items()
+            },
             "listeners": self.url,
             "plugin.path": self.plugins.absolute(),
             "plugin.discovery": "service_load",
@@ -104,10 +113,17 @@ class Connect:
 
 
 def plan(
-    settings: Settings, *, place: Path, logs: Path, java: Path, bootstrap_servers: str, port: int
+    settings: Settings,
+    *,
+    place: Path,
+    logs: Path,
+    java: Path,
+    bootstrap_servers: str,
+    kafka: Mapping[str, str],
+    port: int,
 ) -> Connect:
     """The worker for this Kafka, its jars and its plugin fetched."""
-    if settings.kafka:
+    if settings.kafka and settings.bootstrap_servers:
         raise StackError(
             "a local Connect does not know how to open a Kafka of your own that asks for a password or TLS",
             hint="run Connect beside that Kafka and set connect_url to it",
@@ -119,6 +135,7 @@ def plan(
         jars=tuple(artifacts.jars("connect", cache=settings.cache)),
         plugins=artifacts.folder("debezium", cache=settings.cache),
         bootstrap_servers=bootstrap_servers,
+        kafka=kafka,
         port=port,
     )
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gearshift.errors import StackError
+from gearshift.stack import accounts
+from gearshift.stack.accounts import Account
 from gearshift.stack.files import write_whole
 from gearshift.stack.metadata import ask
 from gearshift.stack.ports import HOST
@@ -53,11 +55,12 @@ class Kafka:
     def services(self) -> list[Service]:
         """Its brokers, configured and with formatted storage, ready to start."""
         cluster = self._cluster_id()
+        account = accounts.kafka_account(self.folder, make=True)
         write_whole(self.folder / "log4j2.properties", LOG4J)
         for node in self._nodes:
-            write_whole(self._file(node), self._properties(node))
+            write_whole(self._file(node), self._properties(node, account))
         self._format(cluster)
-        return [self._service(node, cluster) for node in self._nodes]
+        return [self._service(node, cluster, account) for node in self._nodes]
 
     @property
     def _nodes(self) -> range:
@@ -83,7 +86,7 @@ class Kafka:
             )
         return file.read_text(encoding="utf-8").strip()
 
-    def _properties(self, node: int) -> str:
+    def _properties(self, node: int, account: Account) -> str:
         copies = self.brokers
         in_sync = 2 if self.brokers == 3 else 1
         own, controller = self.ports[f"kafka-{node}"], self.ports[f"kafka-{node}-controller"]
@@ -93,10 +96,19 @@ class Kafka:
             "node.id": node,
             # A fixed list of voters: the ports come from this file at each start, so they may change between two.
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{HOST}:{own},CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{own}",
+            "listeners": f"BROKER://{HOST}:{own},CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": f"BROKER://{HOST}:{own}",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "inter.broker.listener.name": "BROKER",
+            "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT",
+            # Loopback is open to every user of the machine and to a page in a browser: no listener goes without a password.
+            **accounts.listener_properties("BROKER", account),
+            **accounts.listener_properties("CONTROLLER", account),
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": f"User:{account.user}",
+            "allow.everyone.if.no.acl.found": "false",
             "log.dirs": self._data(node).absolute(),
             "auto.create.topics.enable": "false",
             "default.replication.factor": copies,
@@ -157,12 +169,12 @@ class Kafka:
                 if process.returncode != 0:
                     raise StackError(f"the storage of kafka-{node} could not be formatted: {output.strip()}")
 
-    def _service(self, node: int, cluster: str) -> Service:
+    def _service(self, node: int, cluster: str, account: Account) -> Service:
         name = f"kafka-{node}"
         port = self.ports[name]
 
         def ready() -> bool:
-            answer = ask(HOST, port)
+            answer = ask(HOST, port, account)
             return answer is not None and answer.id == cluster and len(answer.brokers) >= self.brokers
 
         return Service(

@@ -1,12 +1,16 @@
-"""One question to a broker, in Kafka's own protocol: who is in your cluster? It needs no client and takes a millisecond."""
+"""One question to a broker, in Kafka's own protocol: who is in your cluster? It needs no client and takes milliseconds."""
 
 from __future__ import annotations
 
 import socket
 import struct
 from dataclasses import dataclass
+from typing import BinaryIO
 
-_METADATA, _VERSION = 3, 4
+from gearshift.stack.accounts import Account
+
+# Kafka's number of each request, and the version of it that is asked.
+_METADATA, _HANDSHAKE, _AUTHENTICATE = (3, 4), (17, 1), (36, 0)
 _NO_TOPICS = struct.pack(">i?", 0, False)
 _LONGEST = 1 << 20
 
@@ -19,24 +23,36 @@ class Cluster:
     brokers: frozenset[int]
 
 
-def ask(host: str, port: int, *, timeout: float = 1.0) -> Cluster | None:
-    """What the broker at this address answers; None if nobody does.
+def ask(host: str, port: int, account: Account, *, timeout: float = 1.0) -> Cluster | None:
+    """What the broker at this address answers to this account; None if nobody does.
 
-    >>> ask("127.0.0.1", 1) is None
+    >>> ask("127.0.0.1", 1, Account("me", "pw")) is None
     True
     """
-    client = b"gearshift"
-    request = struct.pack(">hhih", _METADATA, _VERSION, 1, len(client)) + client + _NO_TOPICS
+    words = f"\0{account.user}\0{account.password}".encode()
     try:
         with (
             socket.create_connection((host, port), timeout=timeout) as connection,
             connection.makefile("rb") as answer,
         ):
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", answer.read(4))
-            return _read(answer.read(size)) if 0 < size < _LONGEST else None
+            for request, body in (
+                (_HANDSHAKE, struct.pack(">h", 5) + b"PLAIN"),
+                (_AUTHENTICATE, struct.pack(">i", len(words)) + words),
+            ):
+                (error,) = struct.unpack_from(">h", _answer(connection, answer, request, body), 4)
+                if error:
+                    return None
+            return _read(_answer(connection, answer, _METADATA, _NO_TOPICS))
     except (OSError, struct.error):
         return None
+
+
+def _answer(connection: socket.socket, answer: BinaryIO, request: tuple[int, int], body: bytes) -> bytes:
+    client = b"gearshift"
+    message = struct.pack(">hhih", *request, 1, len(client)) + client + body
+    connection.sendall(struct.pack(">i", len(message)) + message)
+    (size,) = struct.unpack(">i", answer.read(4))
+    return answer.read(size) if 0 < size < _LONGEST else b""
 
 
 def _read(body: bytes) -> Cluster:

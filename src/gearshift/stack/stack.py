@@ -14,7 +14,7 @@ from typing import Self
 from gearshift.connection import Connection
 from gearshift.errors import StackError
 from gearshift.settings import Settings
-from gearshift.stack import processes, state
+from gearshift.stack import accounts, processes, state
 from gearshift.stack.files import exclusive
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Pid, Service
@@ -46,9 +46,20 @@ class Stack:
     @property
     def connection(self) -> Connection:
         """What clients need to connect."""
+        file = self.kafka_file
         return Connection.of(
-            self._settings, bootstrap_servers=self.bootstrap_servers, registry_url=self.registry_url
+            self._settings,
+            bootstrap_servers=self.bootstrap_servers,
+            registry_url=self.registry_url,
+            kafka=accounts.client_properties(accounts.kafka_account(file.parent)) if file else None,
         )
+
+    @property
+    def kafka_file(self) -> Path | None:
+        """The file with which any Java client opens the local Kafka; None if Kafka is the user's own."""
+        if self._settings.bootstrap_servers is not None:
+            return None
+        return accounts.kafka_file(folder(self._settings) / "kafka")
 
     def address(self, name: str) -> str:
         """Where `kafka`, `registry`, `cassandra`, `postgres` or `connect` answers; of a local one it holds no secret."""

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from gearshift.errors import StackError
 from gearshift.settings import Settings, load
-from gearshift.stack import artifacts, cassandra, connect_worker, postgres, state
+from gearshift.stack import accounts, artifacts, cassandra, connect_worker, postgres, state
 from gearshift.stack.processes import Service
 from gearshift.stack.stack import folder
 
@@ -35,12 +35,15 @@ def plan(
     """What makes the service ready to start."""
     place, logs = folder(settings) / name, folder(settings) / "logs"
     if name == "connect":
+        local = settings.bootstrap_servers is None
+        kafka = accounts.kafka_account(folder(settings) / "kafka", make=True) if local else None
         return connect_worker.plan(
             settings,
             place=place,
             logs=logs,
             java=java,
             bootstrap_servers=bootstrap_servers,
+            kafka=accounts.java_properties(kafka) if kafka else {},
             port=ports["connect"],
         ).services
     if name == "postgres":

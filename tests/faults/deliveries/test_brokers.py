@@ -16,7 +16,7 @@ from gearshift import stack as local
 from gearshift.settings import load
 from gearshift.topics.client import LOG
 from tests.faults.deliveries.bench import Bench
-from tests.support import eventually
+from tests.support import eventually, librdkafka
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def _await_more(benches: Iterable[Bench]) -> None:
 
 
 def _admin(stack: local.Stack) -> AdminClient:
-    return AdminClient({"bootstrap.servers": stack.bootstrap_servers}, logger=LOG)
+    return AdminClient(librdkafka(stack.connection), logger=LOG)
 
 
 def _leader(partition: Any) -> str | None:

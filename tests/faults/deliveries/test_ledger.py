@@ -19,7 +19,7 @@ from tests.faults.deliveries.bench import Bench, Member
 from tests.faults.deliveries.ledger import Verdict
 from tests.faults.deliveries.plan import Numbered
 from tests.gateways import HttpGateway
-from tests.support import eventually
+from tests.support import eventually, librdkafka
 
 FREEZE = 14.0  # longer than the local broker's session of 10 s
 Scenario = Callable[[Callable[..., Bench]], Verdict]
@@ -283,7 +283,7 @@ def partitions_added(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         member.await_status(lambda status: len(_own(b, status)) == 2)
         if b.plan.start == "earliest":
             b.send(100)
-        admin = AdminClient({"bootstrap.servers": b.connection.bootstrap_servers})
+        admin = AdminClient(librdkafka(b.connection))
         admin.create_partitions([NewPartitions(b.name, 4)])[b.name].result(30)
         keys = [f"new{n}" for n in range(40) if partition_of(f"new{n}".encode(), 4) > 1][:10]
         with Producer(b.connection) as producer:
@@ -305,7 +305,7 @@ def retention(bench: Callable[..., Bench], **plan: Any) -> Verdict:
         b.await_committed()
         first.leave()
         b.send(400, keys=1)
-        admin = AdminClient({"bootstrap.servers": b.connection.bootstrap_servers})
+        admin = AdminClient(librdkafka(b.connection))
         place = TopicPartition(b.name, 0, 300)
         admin.delete_records([place])[place].result(30)
         strict = b.start(start="error")
