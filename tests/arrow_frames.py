@@ -70,6 +70,15 @@ class ArrowFrame:
     def option(self, _name: str, _value: str) -> ArrowFrame:
         return self
 
+    def format(self, _name: str) -> ArrowFrame:
+        return self
+
+    def mode(self, _name: str) -> ArrowFrame:
+        return self
+
+    def save(self) -> None:
+        """What Spark's `noop` does with rows: nothing."""
+
     def partitionBy(self, *names: str) -> ArrowFrame:  # noqa: N802
         return ArrowFrame(self._types, self._rows, by=names)
 

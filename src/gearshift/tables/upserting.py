@@ -60,6 +60,7 @@ def upsert(
     if before is None:
         refuse_dropped(uri, batch)
     elif committed(before, batch):
+        files.run(frame)
         return nothing(before)
     else:
         frame, fields = fitted(table, before, frame, fields, beside=beside)

@@ -54,6 +54,7 @@ def append(
     if before is None:
         refuse_dropped(uri, batch)
     elif committed(before, batch):
+        files.run(frame)
         return nothing(before)
     else:
         frame, fields = fitted(table, before, frame, fields)  # before Spark works for nothing

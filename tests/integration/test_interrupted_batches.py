@@ -1,0 +1,98 @@
+"""A batch that ends between the table's commit and Spark's: the next start runs it again, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import gearshift as gs
+from gearshift import tables
+from gearshift.definitions import Table
+from gearshift.errors import TableError
+from gearshift.pipelines import driver as driving
+from gearshift.pipelines.engine import Engine
+from gearshift.pipelines.ledgers import find_ledgers
+from gearshift.runner.runner import Runner
+from gearshift.settings import Settings
+from gearshift.topics import Producer, read
+from tests.flow import Event
+from tests.support import eventually
+
+
+def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
+    unique: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key", partitions=2)
+
+    @app.pipeline(source=events, to=app.table("counts", key="key"), freshness="10 seconds")
+    def count(events: DataFrame) -> DataFrame:
+        return events.groupBy("key").count()
+
+    @app.pipeline(source=events, to=app.table("firsts"), freshness="10 seconds")
+    def first(events: DataFrame) -> DataFrame:
+        timed = events.select("key", "n", F.timestamp_seconds(F.col("n") + 10_000).alias("at"))
+        return timed.withWatermark("at", "1 hour").dropDuplicatesWithinWatermark(["n"])
+
+    @app.pipeline(source=events, to=app.table("copies"), freshness="10 seconds")
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    sent: list[Event] = []
+
+    def send(producer: Producer, numbers: range) -> None:
+        for n in numbers:
+            sent.append(Event(key=f"k{n % 7}", n=n))
+            producer.send(events, sent[-1])
+        producer.send_bytes(events.name, b"garbage", key=b"x")
+        producer.flush()
+
+    def rows(name: str) -> list[dict[str, object]]:
+        uri = tables.table_uri(settings.warehouse_uri, name)
+        return tables.rows(uri) if tables.exists(uri) else []
+
+    def complete() -> bool:
+        numbers = sorted(event.n for event in sent)
+        return (
+            {row["key"]: row["count"] for row in rows("counts")} == Counter(event.key for event in sent)
+            and sorted(row["n"] for row in rows("firsts")) == sorted(set(numbers))  # pyright: ignore[reportArgumentType]
+            and sorted(row["n"] for row in rows("copies")) == numbers  # pyright: ignore[reportArgumentType]
+        )
+
+    # While it runs: what follows the table's commit fails once, and the query is started again.
+    failed: set[str] = set()
+
+    def fail_once(engine: Engine, table: Table) -> None:
+        if table.name not in failed:
+            failed.add(table.name)
+            raise TableError("the metastore is down")
+
+    monkeypatch.setattr(driving, "publish", fail_once)
+    with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
+        send(producer, range(100))
+        eventually(complete, within=90, every=0.3)
+        eventually(lambda: all(driver.condition.state == "running" for driver in runner.drivers.values()))
+        assert failed == {"counts", "firsts", "copies"}
+        send(producer, range(50, 200))
+        eventually(complete, within=90, every=0.3)
+    # While it is stopped: Spark's commit of the last batch is missing, as after a kill.
+    for ledger in find_ledgers(settings.checkpoints_uri):
+        newest = ledger.checkpoint.committed()[-1]
+        folder = settings.home / "checkpoints" / unique / ledger.pipeline / "spark" / "commits"
+        (folder / str(newest)).unlink()
+        (folder / f".{newest}.crc").unlink(missing_ok=True)
+    with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
+        send(producer, range(200, 300))
+        eventually(complete, within=90, every=0.3)
+        letters = list(
+            eventually(lambda: list(read(runner.stack.connection, events.dead_letters)), every=0.3)
+        )
+        assert {driver.condition.error for driver in runner.drivers.values()} == {None}
+    for ledger in find_ledgers(settings.checkpoints_uri):
+        assert sum(stretch.records for stretch in ledger.stretches) == len(sent) + 3
+        assert ledger.gap == 0
+        assert sum(stretch.dead for stretch in ledger.stretches) == 3
+    assert len(letters) == 9
