@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -598,3 +599,47 @@ def test_a_dead_letter_that_cannot_be_written_is_an_error(connection: Connection
         pytest.raises(ProduceError, match=rf"1 record did not reach {unique}\.dlq"),
     ):
         dead_letters.write([letter])
+
+
+def test_writers_that_share_a_producer_each_get_their_own_failures(
+    connection: Connection, unique: str
+) -> None:
+    small = NewTopic(f"{unique}.dlq", 1, 1, config={"max.message.bytes": "1000000"})
+    with AdminClient({"bootstrap.servers": connection.bootstrap_servers}) as maker:
+        maker.create_topics([small])[small.topic].result(30)
+    all_sent = threading.Barrier(4)
+
+    def letters(writer: int) -> Iterator[DeadLetter]:
+        for offset in range(3):
+            yield DeadLetter(
+                topic=unique,
+                partition=writer,
+                offset=offset,
+                key=None,
+                value=os.urandom(2_000_000 if writer else 10),
+                app="a",
+                pipeline=f"p{writer}",
+                reason="r",
+            )
+        all_sent.wait(30)
+
+    with DeadLetters(connection) as dead_letters, ThreadPoolExecutor(4) as pool:
+        writing = [pool.submit(dead_letters.write, letters(writer)) for writer in range(4)]
+        failures = [future.exception(60) for future in writing]
+    assert failures[0] is None
+    assert [str(failure).partition(":")[0] for failure in failures[1:]] == [
+        f"3 records did not reach {unique}.dlq"
+    ] * 3
+
+
+def test_a_missing_dead_letter_topic_is_made_again(
+    connection: Connection, admin: Admin, readings: Topic
+) -> None:
+    letter = DeadLetter(
+        topic=readings.name, partition=0, offset=0, key=None, value=b"x", app="a", pipeline="p", reason="r"
+    )
+    with DeadLetters(connection) as dead_letters:
+        assert dead_letters.write([letter]) == 1
+        admin.delete([readings.dead_letters])
+        assert dead_letters.write([letter]) == 1
+        assert [record.value for record in read(connection, readings.dead_letters)] == [b"x"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gearshift.errors import ProduceError, TopicMissingError
+from gearshift.topics.admin import Admin
 from gearshift.topics.client import LARGEST_RECORD
-from gearshift.topics.producer import Producer
+from gearshift.topics.producer import Producer, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +24,7 @@ REPLAY_OF = "gearshift.replay-of"
 """Header of a record on `<topic>.replay`: `partition/offset` of the record on the topic itself."""
 _LONGEST_MESSAGE = 2000  # a header rides along with every record: a reason, not a report
 _LONGEST_STACKTRACE = 4096
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,25 +112,47 @@ def replayed_place(headers: Iterable[tuple[str, bytes | None]]) -> tuple[int, in
 
 
 class DeadLetters:
-    """Writes dead letters, as a context manager."""
+    """Writes dead letters, as a context manager; threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         # What was on the topic must fit on the topic of its dead letters, whoever wrote it.
         self._producer = Producer(connection, largest=LARGEST_RECORD)
 
     def write(self, letters: Iterable[DeadLetter]) -> int:
         """Send the letters and wait until they have arrived; the count, or ProduceError if one did not.
 
-        Only then may the offsets behind them be committed.
+        Only then may the offsets behind them be committed. A dead-letter topic that is missing is created.
         """
-        count = 0
+        receipt = Receipt()
+        topics: set[str] = set()
         for letter in letters:
+            if letter.topic not in topics:
+                topics.add(letter.topic)
+                self._require(letter.topic)
             self._producer.send_bytes(
-                f"{letter.topic}.dlq", letter.value, key=letter.key, headers=dead_letter_headers(letter)
+                f"{letter.topic}.dlq",
+                letter.value,
+                key=letter.key,
+                headers=dead_letter_headers(letter),
+                receipt=receipt,
             )
-            count += 1
-        self._producer.flush()
-        return count
+        try:
+            self._producer.await_reports(receipt)
+        except ProduceError as error:
+            error.hint = "check the settings of the topic, such as max.message.bytes"
+            raise
+        return receipt.sent
+
+    def _require(self, topic: str) -> None:
+        name = f"{topic}.dlq"
+        if self._producer.lacks(name):
+            try:
+                with Admin(self._connection) as admin:
+                    admin.ensure_like(name, topic)
+            except TopicMissingError:
+                return  # there is nothing to copy the partitions from; the producer reports what it meets
+            _log.warning("%s was missing and has been created", name)
 
     def __enter__(self) -> DeadLetters:
         return self

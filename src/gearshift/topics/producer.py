@@ -12,7 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from gearshift.errors import EncodeError, ProduceError
 from gearshift.schemas.payloads import codec
@@ -29,6 +29,8 @@ Key = str | int | bytes | None
 Headers = Mapping[str, str | bytes | None] | list[tuple[str, bytes | None]]
 
 _WAIT = 0.05
+_POLL = 0.01  # seconds; another thread may take the reports that this one waits for
+_ANSWER_WITHIN = 10.0
 _TELL_EVERY = 60.0  # a topic at its limit stops and goes every few seconds
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,32 @@ class Failure:
     topic: str
     key: bytes | None
     reason: str
+
+
+class Receipt:
+    """What became of the records of one caller, on a producer that other threads use too."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self._reports: list[Failure | None] = []  # appended to by whichever thread polls the producer
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every record has been acknowledged or has failed."""
+        return len(self._reports) == self.sent
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The records that did not reach their topic."""
+        return [report for report in self._reports if report is not None]
+
+    def fail(self, failure: Failure) -> None:
+        """Report a record that was not even taken."""
+        self._reports.append(failure)
+
+    def delivered(self, error: Any, record: Any) -> None:
+        """Report a record, as librdkafka does."""
+        self._reports.append(_failure(error, record))
 
 
 class Producer:
@@ -128,23 +156,29 @@ class Producer:
         key: bytes | None = None,
         headers: Headers | None = None,
         timestamp: datetime | None = None,
+        receipt: Receipt | None = None,
     ) -> None:
-        """Hand over a record as it is."""
+        """Hand over a record as it is; with a receipt, its failure is reported there and not by `flush`."""
         options: dict[str, Any] = {}
+        delivered = self._delivered
+        if receipt is not None:
+            receipt.sent += 1
+            delivered = receipt.delivered
         if headers:
             options["headers"] = list(headers.items()) if isinstance(headers, Mapping) else headers
         if timestamp is not None:
             options["timestamp"] = millis(timestamp)
         while True:
             try:
-                self._producer.produce(topic, value, key, on_delivery=self._delivered, **options)
+                self._producer.produce(topic, value, key, on_delivery=delivered, **options)
                 break
             except BufferError:
                 # The queue empties as records are delivered, or fail after `deliver_within`: this ends.
                 self._producer.poll(0.1)
             except KafkaException as raised:
                 error = kafka_error(raised)
-                self._failures.append(Failure(topic, key, error.str() if error else str(raised)))
+                failure = Failure(topic, key, error.str() if error else str(raised))
+                (self._failures.append if receipt is None else receipt.fail)(failure)
                 break
         self._producer.poll(0)
 
@@ -155,7 +189,23 @@ class Producer:
         new = self._failures[self._reported :]
         self._reported = len(self._failures)
         if new:
-            raise self._report(new)
+            raise _produce_error(new)
+
+    def await_reports(self, receipt: Receipt) -> None:
+        """Wait until all records of a receipt have arrived; ProduceError if some did not."""
+        while not receipt.is_complete:
+            self._producer.poll(_POLL)  # ends as above: every record is delivered or fails in time
+        if receipt.failures:
+            raise _produce_error(receipt.failures)
+
+    def lacks(self, topic: str) -> bool:
+        """Whether the brokers say that there is no such topic; a broker that does not answer says nothing."""
+        try:
+            found: Any = self._producer.list_topics(topic, timeout=_ANSWER_WITHIN)
+        except KafkaException:
+            return False
+        error = found.topics[topic].error
+        return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def release(self) -> None:
         """Hold back no more, whatever the lag: for whoever wants to end a producer that waits in another thread."""
@@ -210,21 +260,26 @@ class Producer:
         return prepared
 
     def _delivered(self, error: Any, record: Any) -> None:
-        if error is not None:
-            self._failures.append(Failure(record.topic(), record.key(), error.str()))
+        failure = _failure(error, record)
+        if failure is not None:
+            self._failures.append(failure)
 
-    def _report(self, failures: list[Failure]) -> ProduceError:
-        topics = sorted({failure.topic for failure in failures})
-        reasons = sorted({failure.reason for failure in failures})
-        count = "1 record" if len(failures) == 1 else f"{len(failures)} records"
-        shown = "; ".join(reasons[:3]) + (
-            f" and {len(reasons) - 3} other reasons" if len(reasons) > 3 else ""
-        )
-        return ProduceError(
-            f"{count} did not reach {', '.join(topics)}: {shown}",
-            hint="producer.failures has the key and the reason of each",
-            topic=topics[0] if len(topics) == 1 else None,
-        )
+
+def _failure(error: Any, record: Any) -> Failure | None:
+    return None if error is None else Failure(record.topic(), record.key(), error.str())
+
+
+def _produce_error(failures: list[Failure]) -> ProduceError:
+    """One error for records that did not reach their topics, with the reasons."""
+    topics = sorted({failure.topic for failure in failures})
+    reasons = sorted({failure.reason for failure in failures})
+    count = "1 record" if len(failures) == 1 else f"{len(failures)} records"
+    shown = "; ".join(reasons[:3]) + (f" and {len(reasons) - 3} other reasons" if len(reasons) > 3 else "")
+    return ProduceError(
+        f"{count} did not reach {', '.join(topics)}: {shown}",
+        hint="producer.failures has the key and the reason of each",
+        topic=topics[0] if len(topics) == 1 else None,
+    )
 
 
 def key_bytes(key: object) -> bytes | None:
