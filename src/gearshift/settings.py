@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 
 from gearshift.errors import DefinitionError, SettingsError
 from gearshift.freshness import Freshness
+from gearshift.location import as_uri
 
 FILE = "gearshift.toml"
 PREFIX = "GEARSHIFT_"
@@ -185,12 +186,12 @@ class Settings(BaseModel):
     @property
     def checkpoints_uri(self) -> str:
         """Where checkpoints are born."""
-        return self.checkpoints or (self.home.absolute() / "checkpoints").as_uri()
+        return as_uri(self.checkpoints or str(self.home / "checkpoints"))
 
     @property
     def warehouse_uri(self) -> str:
         """Where tables are kept."""
-        return self.warehouse or (self.home.absolute() / "warehouse").as_uri()
+        return as_uri(self.warehouse or str(self.home / "warehouse"))
 
 
 def load(

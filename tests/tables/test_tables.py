@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from gearshift import tables
 from gearshift.definitions import Location, Table
 from gearshift.errors import TableError
+from gearshift.location import spark_path
 from gearshift.tables import files
-from gearshift.tables.location import spark_path
 
 HERE = Location(__file__, 1)
 

@@ -145,7 +145,7 @@ import os, sys
 from gearshift import tables
 from gearshift.errors import TableError
 from gearshift.tables.files import require_writable
-from gearshift.tables.location import local_path
+from gearshift.location import local_path
 
 warehouse, user = sys.argv[1:]
 tables.sql(warehouse, "FROM bills")

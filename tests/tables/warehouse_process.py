@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gearshift import tables
+from gearshift.location import local_path
 from gearshift.tables import files, maintenance, upserting
-from gearshift.tables.location import local_path
 from tests.arrow_frames import ArrowFrame, declared
 
 APPENDED = declared("appended", "part")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlparse
+
+from gearshift.location import local_path
 
 Offsets = dict[str, dict[int, int]]
 """Topic → partition → offset."""
@@ -85,10 +86,8 @@ def open_folder(uri: str) -> Folder:
     >>> open_folder("file:///tmp/a%20b")
     LocalFolder(path=PosixPath('/tmp/a b'))
     """
-    parsed = urlparse(uri)
-    if parsed.scheme in ("", "file"):
-        return LocalFolder(Path(unquote(parsed.path) if parsed.scheme else uri))
-    return RemoteFolder(uri)
+    path = local_path(uri)
+    return LocalFolder(path) if path is not None else RemoteFolder(uri)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

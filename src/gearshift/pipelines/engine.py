@@ -17,6 +17,7 @@ from gearshift.connection import Connection
 from gearshift.definitions import Graph, Pipeline, Table, Topic
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
+from gearshift.location import spark_path
 from gearshift.pipelines import planning, reading, writing
 from gearshift.pipelines.user_code import calling
 from gearshift.rules.intervals import INTERVAL
@@ -150,7 +151,7 @@ def start(
         )
     else:
         writer = frame.writeStream.foreachBatch(on_batch).outputMode(mode)
-    writer = writer.option("checkpointLocation", f"{engine.folder_of(pipeline)}/spark")
+    writer = writer.option("checkpointLocation", spark_path(f"{engine.folder_of(pipeline)}/spark"))
     writer = writer.queryName(engine.query_name(pipeline))
     if gear is Gear.REAL_TIME:
         interval = engine.settings.checkpoint_interval

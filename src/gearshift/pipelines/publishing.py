@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gearshift import tables
 from gearshift.definitions import Pipeline, Table
 from gearshift.errors import CheckError, TableError
+from gearshift.location import require_for_delta
 from gearshift.pipelines.metastore import JavaMetastore
 from gearshift.pipelines.session import end_java, start_java
 from gearshift.settings import Settings
@@ -55,12 +56,14 @@ def publish_now(settings: Settings, uri: str) -> tuple[tables.Published, JavaMet
 
 
 def check_publishing(pipeline: Pipeline, settings: Settings) -> None:
-    """Refuse, before anything runs, to publish a table from where it cannot be."""
+    """Refuse, before anything runs, to write a table where it cannot be, or to publish it from there."""
     target, where = pipeline.target, pipeline.defined_at
-    if not isinstance(target, Table) or target.publish is None:
+    if not isinstance(target, Table):
         return
     try:
-        tables.require_linkable(f"{settings.warehouse_uri}/{target.name}")
+        require_for_delta(settings.warehouse_uri)
+        if target.publish is not None:
+            tables.require_linkable(f"{settings.warehouse_uri}/{target.name}")
     except TableError as error:
         raise CheckError(
             error.what, hint=error.hint, pipeline=pipeline.name, file=where.file, line=where.line

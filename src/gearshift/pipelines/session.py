@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
+from gearshift.location import local_path
 from gearshift.pipelines import startup
 from gearshift.pipelines.leaders import ask_briefly
 from gearshift.settings import Settings
+from gearshift.stack.java import properties_text, utf8_locale
 
 SHUFFLE_PARTITIONS = 2
 _JAVA_ENDS_WITHIN = 30.0
@@ -62,6 +64,7 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
 }
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 
 
@@ -107,6 +110,7 @@ def open_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _send_user_code(graph)
     _refuse_breaking(settings)
+    _refuse_private_disk(master, settings)
     # PySpark prints every failed analysis as a page of JSON; ours come out as one sentence.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     # And py4j every exception of a table's batch, which the driver tells of in a sentence.
@@ -154,7 +158,7 @@ def _configuration(settings: Settings, ours: dict[str, str], log_file: Path | No
     """What Spark is told: the user's settings go over ours, and Java's options add up."""
     found = {
         **_DEFAULTS,
-        **(_LOCAL_CHECKPOINTS if settings.checkpoints_uri.startswith("file:") else {}),
+        **(_LOCAL_CHECKPOINTS if local_path(settings.checkpoints_uri) is not None else {}),
         **ours,
         **settings.spark,
     }
@@ -171,6 +175,7 @@ def _launch(configuration: dict[str, str], log_file: Path) -> None:
     """Start Spark's Java process, once a Python process, with what it says beside its log in that file too."""
     if SparkContext._gateway is not None:  # pyright: ignore[reportPrivateUsage]
         return
+    os.environ.update(utf8_locale(os.environ))
     with log_file.open("a") as said:
         # In a session of its own: a signal to our process group is for us, and Java ends when its input closes.
         how = {"stdout": said, "stderr": said, "start_new_session": True}
@@ -187,19 +192,36 @@ def _refuse_breaking(settings: Settings) -> None:
             )
 
 
+def _refuse_private_disk(master: str, settings: Settings) -> None:
+    """Executors on other machines would write to disks of their own, and each batch would be committed empty."""
+    hosts = re.findall(r"([^/,]+):\d+", master) if master.startswith("spark://") else []
+    if master.startswith("local") or (hosts and all(host in _LOOPBACK for host in hosts)):
+        return
+    for setting, uri in (("checkpoints", settings.checkpoints_uri), ("warehouse", settings.warehouse_uri)):
+        if local_path(uri) is not None:
+            raise SettingsError(
+                f"{setting} are at {uri}, a disk that the executors of {master} do not share",
+                hint=f"set {setting} to a URI that all of them reach, such as hdfs://… or s3a://…",
+            )
+
+
 def _log_configuration(log_file: Path) -> Path:
     """Spark's log goes to a file: the terminal is for what the user asked."""
     log_file.parent.mkdir(parents=True, exist_ok=True)
     path = log_file.with_suffix(".log4j2.properties")
     path.write_text(
-        "rootLogger.level = warn\n"
-        "rootLogger.appenderRef.file.ref = file\n"
-        "appender.file.type = File\n"
-        "appender.file.name = file\n"
-        f"appender.file.fileName = {log_file}\n"
-        "appender.file.layout.type = PatternLayout\n"
-        "appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex\n",
-        encoding="utf-8",
+        properties_text(
+            {
+                "rootLogger.level": "warn",
+                "rootLogger.appenderRef.file.ref": "file",
+                "appender.file.type": "File",
+                "appender.file.name": "file",
+                "appender.file.fileName": log_file,
+                "appender.file.layout.type": "PatternLayout",
+                "appender.file.layout.pattern": "%d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex",
+            }
+        ),
+        encoding="ascii",
     )
     return path
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache as remember
 from pathlib import Path
 
@@ -50,3 +51,31 @@ def _found() -> Path:
     if on_path is None:
         raise JavaError("no Java found", hint=_INSTALL)
     return Path(on_path)
+
+
+def utf8_locale(environ: Mapping[str, str]) -> dict[str, str]:
+    """What to add to the environment so that Java can open a file of any name.
+
+    Java names files in the encoding of the locale: under `LC_ALL=C`, as cron has it, `ü` becomes `?`.
+
+    >>> utf8_locale({"LANG": "de_DE.UTF-8"}), utf8_locale({"LC_ALL": "C", "LANG": "de_DE.UTF-8"})
+    ({}, {'LC_ALL': 'C.UTF-8'})
+    """
+    chosen = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "C")
+    return {} if re.search(r"utf-?8", chosen, re.IGNORECASE) else {"LC_ALL": "C.UTF-8"}
+
+
+def properties_text(properties: Mapping[str, object]) -> str:
+    r"""A Java properties file, which is read as Latin-1 and takes a backslash for an escape.
+
+    >>> properties_text({"log.dirs": "/mein Projekt ü"})
+    'log.dirs=/mein Projekt \\u00fc\n'
+    """
+    lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in properties.items())
+    return "".join(f"{_escaped(line)}\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)

@@ -1,8 +1,8 @@
 """Warehouse tables in Delta: Spark writes the Parquet files, delta-rs commits them, anything reads them."""
 
+from gearshift.location import table_uri
 from gearshift.tables.commits import Commit
 from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
-from gearshift.tables.location import table_uri
 from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql, travels
 from gearshift.tables.reading import load

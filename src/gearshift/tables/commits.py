@@ -15,11 +15,11 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 
 from gearshift.definitions import Table
 from gearshift.errors import TableError
+from gearshift.location import StorageOptions, as_uri, name_of
 from gearshift.tables import columns
 from gearshift.tables.columns import Field
 from gearshift.tables.disk import on_disk
 from gearshift.tables.files import WrittenFile
-from gearshift.tables.location import StorageOptions, as_uri, name_of
 from gearshift.tables.partitions import as_text
 from gearshift.tables.snapshot import (
     BATCH_KEY,

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from gearshift.definitions import Table
+from gearshift.location import StorageOptions, as_uri
 from gearshift.tables import files
 from gearshift.tables.columns import Field
 from gearshift.tables.commits import (
@@ -25,7 +26,6 @@ from gearshift.tables.commits import (
     properties,
     schema_of,
 )
-from gearshift.tables.location import StorageOptions, as_uri
 from gearshift.tables.merging import Merge
 from gearshift.tables.snapshot import snapshot_of
 from gearshift.tables.store import Store

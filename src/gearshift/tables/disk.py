@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from gearshift.errors import TableError
-from gearshift.tables.location import as_uri, name_of
+from gearshift.location import as_uri, name_of
 
 _AGAIN = "what was committed stays, and the batch is written again"
 _REFUSALS = {

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from deltalake import Schema
 
 from gearshift.errors import TableError
+from gearshift.location import StorageOptions, local_path, name_of, nearest, spark_path
 from gearshift.tables.disk import on_disk
-from gearshift.tables.location import StorageOptions, local_path, name_of, nearest, spark_path
 from gearshift.tables.partitions import WRITE_FOLDER, Values, folder_of, values_in
 from gearshift.tables.store import Store
 

@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from gearshift.errors import TableError
+from gearshift.location import StorageOptions, as_uri, local_path, name_of
 from gearshift.tables import files
 from gearshift.tables.commits import adds, opened, properties, removes, schema_of
 from gearshift.tables.deletions import FOLDER as DELETIONS
 from gearshift.tables.deletions import forget
 from gearshift.tables.files import WrittenFile
-from gearshift.tables.location import StorageOptions, as_uri, local_path, name_of
 from gearshift.tables.partitions import WRITE_FOLDER
 from gearshift.tables.rewriting import by_partition, rewrite
 from gearshift.tables.snapshot import StoredFile, fields_in, open_table, snapshot_of

@@ -14,7 +14,7 @@ import duckdb
 from deltalake.exceptions import DeltaError
 
 from gearshift.errors import TableError
-from gearshift.tables.location import StorageOptions, as_uri, local_path, nearest, table_uri
+from gearshift.location import StorageOptions, as_uri, local_path, nearest, table_uri
 from gearshift.tables.snapshot import exists, open_table, snapshot_of
 from gearshift.tables.store import Store
 

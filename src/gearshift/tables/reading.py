@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from gearshift.location import StorageOptions, spark_path
 from gearshift.tables.columns import Field, ddl, quoted, type_name
-from gearshift.tables.location import StorageOptions, spark_path
 from gearshift.tables.partitions import WRITE_FOLDER, as_text, layout_of
 from gearshift.tables.snapshot import Snapshot, StoredFile, open_table, snapshot_of
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from deltalake import DeltaTable, Schema
 
+from gearshift.location import StorageOptions
 from gearshift.tables import files
 from gearshift.tables.commits import Commit, adds, done, properties, schema_of
 from gearshift.tables.evolution import Fit
 from gearshift.tables.files import WrittenFile
-from gearshift.tables.location import StorageOptions
 from gearshift.tables.partitions import as_text
 from gearshift.tables.snapshot import Snapshot, StoredFile, fields_in, snapshot_of
 from gearshift.tables.store import Store

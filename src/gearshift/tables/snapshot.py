@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from gearshift.errors import TableError
+from gearshift.location import StorageOptions, as_uri, name_of
 from gearshift.tables.columns import Field
-from gearshift.tables.location import StorageOptions, as_uri, name_of
 from gearshift.tables.store import add_actions
 
 WRITER_KEY = "gearshift.writer"

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
-from gearshift.tables.location import StorageOptions, as_uri, local_path
+from gearshift.location import StorageOptions, as_uri, local_path
 
 _arrow, _datasets = cast("Any", _pyarrow), cast("Any", _dataset)
 _files, _footers = cast("Any", _fs), cast("Any", _parquet)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from gearshift.calendars import EARLIEST, LATEST
-from gearshift.tables.location import StorageOptions
+from gearshift.location import StorageOptions
 from gearshift.tables.query import fresh_connection, show_table
 
 Bound = datetime | date

@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 
 from gearshift.definitions import Table
 from gearshift.errors import TableError
+from gearshift.location import StorageOptions, as_uri
 from gearshift.tables import files
 from gearshift.tables.columns import Field, type_name
 from gearshift.tables.commits import (
@@ -27,7 +28,6 @@ from gearshift.tables.commits import (
 )
 from gearshift.tables.deletions import Deletions
 from gearshift.tables.files import Frame, WrittenFile
-from gearshift.tables.location import StorageOptions, as_uri
 from gearshift.tables.merging import Merge
 from gearshift.tables.snapshot import StoredFile, fields_in, snapshot_of
 from gearshift.tables.store import Store

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from gearshift.definitions import Table
 from gearshift.errors import TableError
+from gearshift.location import StorageOptions
 from gearshift.tables import columns, files
 from gearshift.tables.columns import Field
 from gearshift.tables.commits import (
@@ -30,7 +31,6 @@ from gearshift.tables.commits import (
 )
 from gearshift.tables.evolution import Fit, fit
 from gearshift.tables.files import Frame, Written
-from gearshift.tables.location import StorageOptions
 from gearshift.tables.partitions import as_text
 from gearshift.tables.rewriting import widen
 from gearshift.tables.snapshot import StoredFile, fields_in, snapshot_of

@@ -17,11 +17,11 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from gearshift.errors import TableError
+from gearshift.location import as_uri, local_path, name_of
 from gearshift.tables.files import require_writable
 from gearshift.tables.hive.links import Links, values_of
 from gearshift.tables.hive.metastore import HiveTable, Metastore, Values
 from gearshift.tables.hive.types import hive_columns, spark_schema
-from gearshift.tables.location import as_uri, local_path, name_of
 from gearshift.tables.partitions import as_text
 from gearshift.tables.snapshot import Snapshot, StoredFile, open_table, snapshot_of
 

@@ -1,11 +1,14 @@
-"""Where a table is: one URI, said the way delta-rs and Spark each want to hear it."""
+"""Where checkpoints and tables are: one URI, in the form that delta-rs, Spark and Python each expect."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
+
+from gearshift.errors import TableError
 
 StorageOptions = Mapping[str, str] | None
 
@@ -73,3 +76,14 @@ def nearest(path: Path) -> Path:
     while not os.path.exists(path) and path != path.parent:  # noqa: PTH110
         path = path.parent
     return path
+
+
+def require_for_delta(uri: str) -> None:
+    """Refuse a folder that delta-rs cannot open: it decodes `%20` in a name again, and panics at brackets."""
+    path = local_path(uri)
+    found = re.search(r"%[0-9A-Fa-f]{2}|[\[\]\\^|\n]", str(path)) if path is not None else None
+    if found is not None:
+        raise TableError(
+            f"tables cannot be kept in {path}: Delta cannot open a folder with {found[0]!r} in its path",
+            hint="rename the folder, or choose another with the warehouse setting",
+        )

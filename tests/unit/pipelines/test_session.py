@@ -1,0 +1,45 @@
+"""What a Spark session is refused for before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gearshift.definitions import Graph
+from gearshift.errors import SettingsError
+from gearshift.pipelines import session
+from gearshift.settings import load
+
+GRAPH = Graph(app="shop", timezone="UTC")
+HDFS = {"checkpoints": "hdfs://n:1/c", "warehouse": "hdfs://n:1/w"}
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://10.0.0.7:7077", "spark://127.0.0.1:1,far:1", "yarn", "k8s://h:1"]
+)
+@pytest.mark.parametrize("on_disk", ["checkpoints", "warehouse"])
+def test_executors_on_other_machines_are_refused_a_disk_of_this_one(
+    tmp_path: Path, master: str, on_disk: str
+) -> None:
+    flags = {**HDFS, "home": tmp_path, "spark_master": master, on_disk: None}
+    with pytest.raises(SettingsError, match=f"{on_disk} are at file:///.* do not share.*set {on_disk} to"):
+        session.open_session(GRAPH, load(flags, environ={}), ())
+
+
+@pytest.mark.parametrize(
+    ("master", "flags"),
+    [("local[4]", {}), ("spark://127.0.0.1:7077", {}), ("spark://localhost:1", {}), ("yarn", HDFS)],
+)
+def test_what_shares_the_storage_may_start(
+    tmp_path: Path, master: str, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StartedError(Exception):
+        """The point after all refusals."""
+
+    def start(*_: object) -> dict[str, str]:
+        raise StartedError
+
+    monkeypatch.setattr(session, "_configuration", start)
+    with pytest.raises(StartedError):
+        session.open_session(GRAPH, load({**flags, "home": tmp_path, "spark_master": master}, environ={}), ())
