@@ -92,7 +92,9 @@ def monthly_bills(history: DataFrame) -> DataFrame:
     )
 
 
-sms = gs.destinations.Sms(account="AC-demo", token="demo", sender="+15005550006", url=SMS_URL)
+sms = gs.destinations.Sms(
+    account="AC-demo", token="demo", sender="+15005550006", url=SMS_URL, idempotent=True
+)
 
 
 @app.delivery(alerts, group_id="sms-sender", to=sms, once_by=("meter_id", "read_at"), parallelism=4)

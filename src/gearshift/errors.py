@@ -33,6 +33,7 @@ GearshiftError
 ├── TransformError             a user's function raised
 ├── DeliveryError              a delivery cannot go on
 │   ├── RetriableError         a destination may take it later      (retriable)
+│   │   └── OutcomeUnknownError  a request was sent and not answered
 │   ├── PermanentError         a destination will never take it
 │   │   └── ProcessDiedError   nobody survives handling it
 │   ├── NotAMemberError        the group went on without this consumer
@@ -241,6 +242,13 @@ class RetriableError(DeliveryError):
     retriable = True
     retry_after: timedelta | None = None
     """How long the destination asked us to wait."""
+
+
+class OutcomeUnknownError(RetriableError):
+    """A request was sent and no answer came: it may have been acted on, and a second one would be once more.
+
+    A delivery sends it three times at most.
+    """
 
 
 class PermanentError(DeliveryError):

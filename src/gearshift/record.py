@@ -24,20 +24,29 @@ class Record(Generic[T]):
     timestamp: datetime | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     identity: bytes | None = field(default=None, repr=False)
+    scope: str = field(default="", repr=False)
+    """Who handles it, `group id/delivery`: each delivery has idempotency keys of its own."""
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header with this name."""
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
     @property
+    def origin(self) -> tuple[str, int, int]:
+        """Topic, partition and offset at which it was first written: those before a dead letter was replayed."""
+        return self.topic, self.partition, self.offset
+
+    @property
     def idempotency_key(self) -> str:
-        """The same text whenever this record comes again: of its `once_by` fields, else of its place.
+        """The same text whenever this record comes to this delivery again: of its `once_by` fields, else of its origin.
 
         >>> Record(value=1, key=None, topic="alerts", partition=0, offset=7, timestamp=None).idempotency_key
-        'd11a9fbd1214985bed8b847815038c42'
+        '80cbc4cdcba1e2355095a102fe5aa238'
         """
-        identity = self.identity or f"{self.topic}/{self.partition}/{self.offset}".encode()
-        return hashlib.blake2b(identity, digest_size=16).hexdigest()
+        topic, partition, offset = self.origin
+        which = b"%d/%d" % (partition, offset) if self.identity is None else b"=" + self.identity
+        named = f"{self.scope}/{topic}/".encode() + which
+        return hashlib.blake2b(named, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

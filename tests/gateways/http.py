@@ -105,6 +105,7 @@ class HttpGateway(Gateway):
         self._orders: deque[Answer | None] = deque()
         self._requests: list[Request] = []
         self._delay = timedelta(0)
+        self._quick = 0
         self._stopped = Event()
 
     def __exit__(self, *exit_: object) -> None:
@@ -143,12 +144,16 @@ class HttpGateway(Gateway):
         with self._lock:
             self._orders.extend([None] * times)
 
-    def be_slow(self, delay: timedelta) -> None:
-        """Wait this long before every answer."""
-        self._delay = delay
+    def be_slow(self, delay: timedelta, *, after: int = 0) -> None:
+        """Wait this long before every answer, but for the next few."""
+        with self._lock:
+            self._delay = delay
+            self._quick = after
 
     def take(self, path: str, headers: Mapping[str, str], body: bytes, connection: int) -> Answer:
-        if self._delay:
+        with self._lock:
+            quick, self._quick = self._quick > 0, max(0, self._quick - 1)
+        if self._delay and not quick:
             self._stopped.wait(self._delay.total_seconds())
         key = headers.get("idempotency-key")
         with self._lock:

@@ -21,6 +21,7 @@ import gearshift as gs
 from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.delivery.worker import Worker
+from gearshift.destinations import Sms, SmsMessage, Webhook
 from gearshift.errors import DeliveryError
 from gearshift.runner.deliveries import Deliveries
 from gearshift.runner.loading import load_app
@@ -31,6 +32,7 @@ from gearshift.stack.processes import Pid
 from gearshift.topics import Admin, Producer, read
 from gearshift.topics.settling import replay
 from tests.command import Command
+from tests.gateways import HttpGateway
 from tests.support import eventually
 
 
@@ -252,6 +254,81 @@ def test_a_dead_letter_goes_back_to_the_delivery_that_failed_and_to_no_other(wor
         eventually(lambda: second.flight.records == 0)
     assert Counter(seen["failing"]) == Counter(range(50))
     assert Counter(seen["fine"]) == Counter(range(50))
+
+
+def test_an_idempotency_key_is_of_one_delivery_and_the_same_after_a_replay(world: World) -> None:
+    with HttpGateway(deduplicate=True) as receiver:
+        hook = Webhook(receiver.url)
+
+        @world.app.delivery(world.events, group_id=f"{world.app.name}-first", to=hook)
+        def first(record: gs.Record[Event]) -> dict[str, object]:
+            return {"by": "first", "n": record.value.n}
+
+        @world.app.delivery(
+            world.events, group_id=f"{world.app.name}-second", to=Webhook(receiver.url), once_by="key"
+        )
+        def second(record: gs.Record[Event]) -> dict[str, object]:
+            return {"by": "second", "n": record.value.n}
+
+        @world.app.delivery(
+            world.events, group_id=f"{world.app.name}-third", to=Webhook(receiver.url), once_by="key"
+        )
+        def third(record: gs.Record[Event]) -> dict[str, object]:
+            return {"by": "third", "n": record.value.n}
+
+        world.send(range(10), keys=10)
+        receiver.fail(status=400)  # whichever comes first is set aside, and replayed
+        with world.running("first", "second", "third") as workers:
+            eventually(lambda: sum(w.counts.delivered + w.counts.dead_letters for w in workers) == 30)
+            assert replay(world.connection, world.events.name).letters == 1
+            eventually(lambda: sum(w.counts.delivered for w in workers) == 30)
+        assert sorted((request.json["by"], request.json["n"]) for request in receiver.accepted) == [
+            (by, n) for by in ("first", "second", "third") for n in range(10)
+        ]
+        [refused] = [request for request in receiver.requests if request.status == 400]
+        [again] = [request for request in receiver.accepted if request.body == refused.body]
+        assert again.key == refused.key
+
+
+def test_a_text_without_an_answer_is_not_sent_for_five_minutes(world: World) -> None:
+    """The provider took each of them: where it ignores the key every try is a text."""
+    with HttpGateway(accounts={"AC1": "t"}) as provider, HttpGateway(accounts={"AC1": "t"}) as careful:
+
+        def sms(gateway: HttpGateway, *, idempotent: bool) -> Sms:
+            return Sms(
+                account="AC1",
+                token="t",
+                sender="+15005550006",
+                url=gateway.url,
+                timeout=timedelta(seconds=0.3),
+                idempotent=idempotent,
+            )
+
+        def texts(record: gs.Record[Event]) -> list[SmsMessage]:
+            return [SmsMessage("+31612345678", "one"), SmsMessage("+31612345678", "two")]
+
+        @world.app.delivery(
+            world.events, group_id=f"{world.app.name}-plain", to=sms(provider, idempotent=False)
+        )
+        def plain(record: gs.Record[Event]) -> list[SmsMessage]:
+            return texts(record)
+
+        @world.app.delivery(world.events, group_id=f"{world.app.name}-safe", to=sms(careful, idempotent=True))
+        def safe(record: gs.Record[Event]) -> list[SmsMessage]:
+            return texts(record)
+
+        provider.be_slow(timedelta(seconds=1), after=1)
+        careful.be_slow(timedelta(seconds=1), after=1)
+        world.send(range(1))
+        with world.running("plain", "safe") as [first, second]:
+            eventually(lambda: first.counts.dead_letters == 1 and second.counts.retries >= 4)
+            careful.be_slow(timedelta(0))
+            eventually(lambda: second.counts.delivered == 1)
+        assert [request.form["Body"] for request in provider.requests].count("one") == 1
+        assert [request.form["Body"] for request in provider.requests].count("two") <= 3
+        assert [request.form["Body"] for request in careful.requests].count("one") == 1
+        [letter] = read(world.connection, world.events.dead_letters)
+        assert b"it may have been delivered" in (letter.header("__connect.errors.exception.message") or b"")
 
 
 def test_a_group_without_offsets_starts_where_it_says(world: World) -> None:

@@ -16,7 +16,13 @@ from gearshift.delivery.polled import Polled
 from gearshift.delivery.progress import Progress
 from gearshift.delivery.retry import is_retriable, wait_before
 from gearshift.delivery.targets import Target, TransactionGone
-from gearshift.errors import DecodeError, GearshiftError, PermanentError, RegistryUnreachableError
+from gearshift.errors import (
+    DecodeError,
+    GearshiftError,
+    OutcomeUnknownError,
+    PermanentError,
+    RegistryUnreachableError,
+)
 from gearshift.schemas.encoding import Misfit
 from gearshift.schemas.wire import HEAD_SIZE
 from gearshift.topics import REPLAY_FOR, DeadLetter
@@ -27,6 +33,9 @@ if TYPE_CHECKING:
 
 Message = Any  # confluent_kafka.Message, of which the library types nothing
 log = logging.getLogger(__name__)
+_MOST_UNKNOWN = (
+    3  # tries without an answer: a receiver that ignores the idempotency key may act on each of them
+)
 
 
 class Handling:
@@ -69,6 +78,7 @@ class Handling:
         self._care = care
         self._at_once = delivery.batch or target.batch
         self._topic = delivery.topic.name
+        self._scope = f"{delivery.group_id}/{delivery.name}"
         self._writes = delivery.target is not None
         self._by_list = delivery.batch is not None or target.batch > 1
         self._call = call if care is None else care.watched(call)
@@ -89,7 +99,13 @@ class Handling:
             return [], self._run_list(progress, messages)
         finished: list[Message] = []
         # This runs for every record, and what it can do without is left out: a call is dear.
-        clock, lease, readers, call = time.monotonic, self._lease, self._readers, self._call
+        clock, lease, readers, call, scope = (
+            time.monotonic,
+            self._lease,
+            self._readers,
+            self._call,
+            self._scope,
+        )
         plain = (
             self._once is None
             and (self._care is None or not self._care.is_needed)
@@ -104,7 +120,7 @@ class Handling:
                 if plain and now < lease.until and progress.ours:
                     try:
                         data = message.value()
-                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]))
+                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]), scope)
                     except (KeyError, TypeError, Misfit):  # which `_take` meets again, and knows what to do
                         record = self._take(progress, message, now)
                 else:
@@ -195,7 +211,7 @@ class Handling:
             self._finish(progress, [message])
             return None
         if self._care is not None and (deaths := self._care.deaths_of(message)):
-            self._bury(progress, [Polled(message, None)], killer(deaths), "TASK_PUT")
+            self._bury(progress, [Polled(message, None, self._scope)], killer(deaths), "TASK_PUT")
             return None
         try:
             value = self._decode(message)
@@ -207,8 +223,8 @@ class Handling:
             self._finish(progress, [message])
             return None
         if self._once is None:
-            return Polled(message, value)
-        record = Polled(message, value, self._once.identity_of(value))
+            return Polled(message, value, self._scope)
+        record = Polled(message, value, self._scope, self._once.identity_of(value))
         if self._once.is_known(record.partition, record.identity or b""):
             self._counts.add("duplicates")
             self._finish(progress, [message])
@@ -227,7 +243,7 @@ class Handling:
                 return self._decode(message)
             except (DecodeError, RegistryUnreachableError) as again:
                 error = again
-        self._bury(progress, [Polled(message, None)], error, "VALUE_CONVERTER")
+        self._bury(progress, [Polled(message, None, self._scope)], error, "VALUE_CONVERTER")
         return None
 
     def _persist(self, progress: Progress, records: list[Polled], error: Exception) -> bool:
@@ -240,8 +256,11 @@ class Handling:
     def _attempt(self, progress: Progress, records: list[Polled], error: Exception) -> Exception | None:
         """Call again until it is done, or for good is not: then why."""
         until = time.monotonic() + self._delivery.retry.within.total_seconds()
-        attempt = 0
+        attempt = unknown = 0
         while is_retriable(error) and time.monotonic() < until:
+            unknown += isinstance(error, OutcomeUnknownError)
+            if unknown == _MOST_UNKNOWN:
+                return error
             attempt += 1
             self._counts.add("retries")
             self._wait(progress, attempt, error)

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from gearshift.record import Record
+from gearshift.topics import REPLAYS, replayed_place
 
 Message = Any  # confluent_kafka.Message, of which the library types nothing
 
@@ -14,17 +15,29 @@ Message = Any  # confluent_kafka.Message, of which the library types nothing
 class Polled(Record[Any]):
     """A record as it was polled; what a handler does not ask for is not taken out of the message."""
 
-    __slots__ = ("_kept_identity", "_kept_value", "message")
+    __slots__ = ("_kept_identity", "_kept_scope", "_kept_value", "message")
     message: Message
 
-    def __init__(self, message: Message, value: Any, identity: bytes | None = None) -> None:
+    def __init__(self, message: Message, value: Any, scope: str, identity: bytes | None = None) -> None:
         _set_message(self, message)
         _set_value(self, value)
+        _set_scope(self, scope)
         _set_identity(self, identity)
+
+    @property
+    def origin(self) -> tuple[str, int, int]:
+        """Its place, or for a replayed dead letter the one it had on the topic itself."""
+        topic: str = self.message.topic()
+        # A header of that name on the topic itself is somebody else's.
+        found = replayed_place(self.headers) if topic.endswith(REPLAYS) else None
+        return (
+            (topic, self.partition, self.offset) if found is None else (topic.removesuffix(REPLAYS), *found)
+        )
 
     if not TYPE_CHECKING:  # to a type checker they are the fields of Record
         value = property(attrgetter("_kept_value"))
         identity = property(attrgetter("_kept_identity"))
+        scope = property(attrgetter("_kept_scope"))
         key = property(lambda self: self.message.key())
         topic = property(lambda self: self.message.topic())
         partition = property(lambda self: self.message.partition())
@@ -42,4 +55,5 @@ def _instant(kind: int, millis: int) -> datetime | None:
 _slots: Any = Polled
 _set_message = _slots.message.__set__
 _set_value = _slots._kept_value.__set__
+_set_scope = _slots._kept_scope.__set__
 _set_identity = _slots._kept_identity.__set__

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gearshift.settings import Settings
     from gearshift.topics import TransactionalProducer
 
+_MOST_ACCEPTED = 10_000  # rows of calls that failed for good, and were not replayed
+
 Results = Sequence[tuple[Record[Any], Any]]
 """Each record with what the handler returned for it: None, a value, or a list of values."""
 
@@ -61,6 +63,7 @@ class ToDestination:
 
     def __init__(self, destination: Destination, group_id: str, settings: Settings | None) -> None:
         self.batch = destination.batch
+        self._accepted: set[str] = set()
         self._destination = destination
         locate = getattr(destination, "locate", None)
         if settings is not None and locate is not None:
@@ -74,8 +77,21 @@ class ToDestination:
             for record, result in results
             for index, value in enumerate(values_of(result))
         ]
-        if rows:
+        if len(rows) > 1 and self.batch == 1:
+            self._write_each(rows)
+        elif rows:
             self._destination.write(rows)
+
+    def _write_each(self, rows: Sequence[Row]) -> None:
+        """Write row by row: those before one that fails were accepted, and the next try leaves them out."""
+        keys = [row.idempotency_key for row in rows]
+        for row, key in zip(rows, keys, strict=True):
+            if key not in self._accepted:
+                self._destination.write([row])
+                self._accepted.add(key)
+        self._accepted.difference_update(keys)
+        if len(self._accepted) > _MOST_ACCEPTED:
+            self._accepted.clear()
 
     def flush(self) -> None:
         """Let the destination make sure of them."""

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Literal
 
 from gearshift.destinations.network import is_loopback, shown
-from gearshift.errors import DefinitionError, PermanentError, RetriableError
+from gearshift.errors import DefinitionError, OutcomeUnknownError, PermanentError, RetriableError
 from gearshift.record import Row
 
 _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]+@[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]+")
@@ -134,9 +134,10 @@ class Email:
         mail = self._compose(message, key)
         international = not (self._address.isascii() and message.to.isascii())
         connection = self._begin(international)
-        keep = False
+        keep = sending = False
         try:
             self._expect(connection.rcpt(message.to), "the recipient", 250, 251)
+            sending = True
             self._expect(connection.data(mail), "the mail", 250)
             keep = True
         except (RetriableError, PermanentError):
@@ -146,7 +147,12 @@ class Email:
             keep = _start_over(connection)
             raise self._refusal("the mail", refused.smtp_code, refused.smtp_error) from None
         except (smtplib.SMTPException, OSError) as lost:
-            raise self._lost(lost) from lost
+            if not sending:
+                raise self._lost(lost) from lost
+            raise OutcomeUnknownError(
+                f"{self._lost(lost)} while the mail was sent; it may have been delivered",
+                hint="ask the recipient before you replay it",
+            ) from lost
         finally:
             if keep:
                 with self._lock:

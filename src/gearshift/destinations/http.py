@@ -15,7 +15,7 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
 from gearshift.destinations.network import is_loopback, shown
-from gearshift.errors import DefinitionError, PermanentError, RetriableError
+from gearshift.errors import DefinitionError, OutcomeUnknownError, PermanentError, RetriableError
 
 # 409 is what the Idempotency-Key convention answers while the first try is still being worked on.
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
@@ -29,7 +29,10 @@ _LONGEST_WAIT = timedelta(
 class Endpoint:
     """One address, posted to from many threads at once over connections that are kept."""
 
-    def __init__(self, url: str, *, timeout: timedelta, hidden: tuple[str | None, ...] = ()) -> None:
+    def __init__(
+        self, url: str, *, timeout: timedelta, idempotent: bool, hidden: tuple[str | None, ...] = ()
+    ) -> None:
+        """`idempotent` says that whoever answers acts once on requests with one Idempotency-Key."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -51,6 +54,7 @@ class Endpoint:
         """Whether nobody on the way can read what is sent."""
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._seconds = timeout.total_seconds()
+        self._idempotent = idempotent
         self._hidden = hidden
         self._pool: urllib3.HTTPConnectionPool | None = None
         self._lock = Lock()
@@ -95,17 +99,25 @@ class Endpoint:
         except ConnectTimeoutError as error:
             raise RetriableError(f"{self.origin} did not connect within {self._seconds:g} s") from error
         except ReadTimeoutError as error:
-            raise RetriableError(f"{self.origin} did not answer within {self._seconds:g} s") from error
+            raise self._unanswered(f"{self.origin} did not answer within {self._seconds:g} s") from error
         except SSLError as error:
             raise RetriableError(
                 f"{self.origin} has no certificate this machine trusts",
                 hint="name the file of your own authority in SSL_CERT_FILE",
             ) from error
         except (HTTPError, OSError) as error:
-            raise RetriableError(f"{self.origin} broke off the request: {type(error).__name__}") from error
+            raise self._unanswered(f"{self.origin} broke off the request: {type(error).__name__}") from error
         answer = _beginning(response, deadline)
         if not 200 <= response.status < 300:
             raise self._refusal(response.status, answer, response.headers)
+
+    def _unanswered(self, what: str) -> RetriableError:
+        if self._idempotent:
+            return RetriableError(what)
+        return OutcomeUnknownError(
+            f"{what}; it may have been delivered",
+            hint="ask the receiver before you replay it; say idempotent=True if it drops repeated Idempotency-Keys",
+        )
 
     def _refusal(self, status: int, answer: bytes, headers: Mapping[str, str]) -> Exception:
         what = f"{self.origin} answered {status}"

@@ -29,8 +29,9 @@ class SmsMessage:
 class Sms:
     """Sends a record's `SmsMessage` once it is accepted by the provider.
 
-    Every try of a record carries the same Idempotency-Key. A provider that honours it sends one text however
-    often it is asked; with one that does not, a crash between its answer and our commit sends a second.
+    Every try of a record carries the same Idempotency-Key. Say `idempotent=True` for a provider that honours it and
+    so sends one text however often it is asked. With one that does not, as Twilio itself, a text that got no answer is
+    sent three times at most and then set aside, and a crash between its answer and our commit sends a second.
 
     >>> sms = Sms(account="AC1", token="secret", sender="+15005550006")
     >>> sms
@@ -47,13 +48,16 @@ class Sms:
         sender: str,
         url: str = "https://api.twilio.com",
         timeout: timedelta = timedelta(seconds=10),
+        idempotent: bool = False,
     ) -> None:
         for name, value in (("account", account), ("token", token), ("sender", sender)):
             if not value:
                 raise DefinitionError(f"an Sms destination has an empty {name}")
         login = base64.b64encode(f"{account}:{token}".encode()).decode("ascii")
         path = f"/2010-04-01/Accounts/{quote(account, safe='')}/Messages.json"
-        self._endpoint = Endpoint(url.rstrip("/") + path, timeout=timeout, hidden=(login, token))
+        self._endpoint = Endpoint(
+            url.rstrip("/") + path, timeout=timeout, idempotent=idempotent, hidden=(login, token)
+        )
         if not self._endpoint.is_private:
             raise DefinitionError(
                 f"the token would be readable on its way to {self._endpoint.origin}", hint="use https"

@@ -23,8 +23,8 @@ from gearshift.record import Row
 class Webhook:
     """Posts what a handler returns, a dataclass or a mapping, as JSON; done when the receiver answers 2xx.
 
-    Every try of a record carries the same Idempotency-Key and `webhook-id`, so a receiver can drop what it has
-    had. With a secret the body is signed as Standard Webhooks has it; `verify` is the receiver's side.
+    Every try of a record carries the same Idempotency-Key and `webhook-id`, and a receiver is expected to drop what
+    it has had; with `idempotent=False` a webhook that got no answer is sent three times at most. With a secret the body is signed as Standard Webhooks has it; `verify` is the receiver's side.
 
     >>> Webhook("https://example.org/in?token=hidden", secret="whsec_c2VjcmV0")
     Webhook('https://example.org')
@@ -33,10 +33,15 @@ class Webhook:
     batch: int = 1
 
     def __init__(
-        self, url: str, *, secret: str | None = None, timeout: timedelta = timedelta(seconds=10)
+        self,
+        url: str,
+        *,
+        secret: str | None = None,
+        timeout: timedelta = timedelta(seconds=10),
+        idempotent: bool = True,
     ) -> None:
         self._key = None if secret is None else key_of(secret)
-        self._endpoint = Endpoint(url, timeout=timeout, hidden=(secret,))
+        self._endpoint = Endpoint(url, timeout=timeout, idempotent=idempotent, hidden=(secret,))
 
     def __repr__(self) -> str:
         return f"Webhook({self._endpoint.origin!r})"

@@ -10,6 +10,7 @@ from gearshift.topics.consumer import GroupConsumer
 from gearshift.topics.dead_letters import (
     REPLAY_FOR,
     REPLAY_OF,
+    REPLAYS,
     DeadLetter,
     DeadLetters,
     dead_letter_headers,
@@ -27,6 +28,7 @@ from gearshift.topics.reader import ConsumedRecord, Tail, read, tail
 from gearshift.topics.transactions import TransactionalProducer
 
 __all__ = [
+    "REPLAYS",
     "REPLAY_FOR",
     "REPLAY_OF",
     "Admin",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CONNECT = "__connect.errors."
 OURS = "gearshift."
+REPLAYS = ".replay"
+"""How the name of the topic ends that brings dead letters back to their delivery."""
 REPLAY_FOR = "gearshift.replay-for"
 """Header of a record on `<topic>.replay`: the group id of the one delivery that it is for."""
 REPLAY_OF = "gearshift.replay-of"

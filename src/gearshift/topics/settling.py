@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from gearshift.topics.admin import Admin
-from gearshift.topics.dead_letters import REPLAY_FOR, REPLAY_OF, own_headers
+from gearshift.topics.dead_letters import REPLAY_FOR, REPLAY_OF, REPLAYS, own_headers
 from gearshift.topics.letters import SETTLED_AS, SETTLES, SUFFIX, DeadLetterTopic, Filter, Letter, Place
 from gearshift.topics.transactions import TransactionalProducer
 
@@ -102,7 +102,7 @@ def replay(
             return sent
         admin = Admin(connection)
         partitions = admin.require([letters.source])[letters.source].partitions
-        replays = f"{letters.source}.replay"
+        replays = f"{letters.source}{REPLAYS}"
         if any(errand.group_id is not None for errand in errands):
             admin.ensure_like(replays, letters.source)
         for some in _chunks(_with_bytes(letters, errands), _AT_ONCE):
