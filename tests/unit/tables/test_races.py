@@ -54,8 +54,8 @@ def test_of_racing_writers_with_different_new_columns_one_wins_and_the_others_ar
 ) -> None:
     def write(uri: str, writer: int) -> str:
         try:
-            frame = frame(id=[writer], **{f"c{writer}": [1]})
-            tables.append(TABLE, uri, frame, writer=str(writer), batch_id=0)
+            rows = frame(id=[writer], **{f"c{writer}": [1]})
+            tables.append(TABLE, uri, rows, writer=str(writer), batch_id=0)
         except TableError as error:
             return str(error)
         return "written"
