@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
+import pytest
 
 import gearshift as gs
 from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.delivery.worker import Worker
 from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.errors import DeliveryError
 from gearshift.schemas import Registry
 from gearshift.topics import Admin, Producer, read
 from tests.support import eventually
@@ -43,9 +46,18 @@ def running(app: gs.App, connection: Connection, name: str) -> Iterator[Worker]:
     assert not thread.is_alive()
 
 
-def declared(name: str, connection: Connection) -> tuple[gs.App, gs.Topic]:
+def ends(app: gs.App, connection: Connection, name: str) -> BaseException:
+    """Run a consumer until it fails; why it did."""
+    try:
+        Worker(app.graph.deliveries[name], app.name, connection).run()
+    except BaseException as error:
+        return error
+    raise AssertionError("it ended without a failure")
+
+
+def declared(name: str, connection: Connection, partitions: int = 3) -> tuple[gs.App, gs.Topic]:
     app = gs.App(name)
-    readings = app.topic(f"{name}-readings", value=Reading, key="meter_id", partitions=3)
+    readings = app.topic(f"{name}-readings", value=Reading, key="meter_id", partitions=partitions)
     with Admin(connection) as admin, Registry(connection) as registry:
         admin.ensure([readings])
         registry.register(readings)
@@ -113,3 +125,46 @@ def test_the_latest_reading_by_its_own_time_stays_in_cassandra(
         assert {row.meter_id: row.n for row in rows} == expected
     finally:
         cluster.shutdown()
+
+
+@pytest.mark.parametrize("commit", ["sync", "async"])
+def test_after_a_failed_write_nothing_later_is_written_and_a_restart_loses_nothing(
+    connection: Connection, stores: local.Stack, unique: str, commit: Any
+) -> None:
+    dsn = stores.address("postgres")
+    app, readings = declared(unique, connection, partitions=1)
+    target = gs.destinations.Postgres(table=unique, dsn=dsn, create=False)
+    target.batch = 5  # many writes of one partition, one after the other
+
+    @app.delivery(readings, to=target, commit=commit)
+    def keep(record: gs.Record[Reading]) -> dict[str, object] | None:
+        value = record.value
+        return {"meter_id": value.meter_id, "n": value.n} if value.n % 10 != 3 else None
+
+    with Producer(connection) as producer:
+        for n in range(400):
+            producer.send(readings, Reading(f"m{n % 9}", n, NOON, 1.0))
+    with psycopg.connect(dsn, autocommit=True) as database:
+
+        def numbers() -> list[int]:
+            return [n for (n,) in database.execute(f"select n from {unique} order by nr".encode()).fetchall()]
+
+        database.execute(
+            f"""
+            create table {unique} (nr bigserial, meter_id text, n int);
+            create function {unique}() returns trigger language plpgsql as $$ begin
+                if new.n = 300 then raise 'not now' using errcode = '42501'; end if; return new; end $$;
+            create trigger refuse before insert on {unique} for each row execute function {unique}();
+            """.encode()
+        )
+        failure = ends(app, connection, "keep")
+        assert isinstance(failure, DeliveryError)
+        assert "not now" in str(failure)
+        before = numbers()
+        database.execute(f"drop trigger refuse on {unique}".encode())
+        with running(app, connection, "keep") as worker:
+            eventually(lambda: [progress.position for _, progress in worker.holdings.items()] == [400])
+        after = numbers()
+    assert max(before) < 300, f"{len(before)} rows, up to {max(before)}"
+    assert after == [n for n in range(400) if n % 10 != 3]
+    assert list(read(connection, readings.dead_letters)) == []

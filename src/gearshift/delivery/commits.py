@@ -116,7 +116,7 @@ class Commits:
         except GearshiftError as error:
             self._failed(error)
         except Exception as error:
-            self._life.failure = error
+            self._membership.fail(error)
 
     def _commit(self) -> None:
         due = self._holdings.due()  # before the flush: what is written after it is not safe yet

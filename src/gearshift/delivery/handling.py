@@ -15,9 +15,10 @@ from gearshift.delivery.once import Once
 from gearshift.delivery.polled import Polled
 from gearshift.delivery.progress import Progress
 from gearshift.delivery.retry import is_retriable, wait_before
-from gearshift.delivery.targets import Target, TransactionGone
+from gearshift.delivery.targets import Results, Target, TransactionGone
 from gearshift.errors import (
     DecodeError,
+    DeliveryError,
     GearshiftError,
     OutcomeUnknownError,
     PermanentError,
@@ -163,19 +164,18 @@ class Handling:
     ) -> tuple[list[Polled], list[Message]]:
         """The records to handle at once, and those to look at afterwards; `left` loses those that are done."""
         records: list[Polled] = []
-        later: list[Message] = []
         taken: set[bytes] = set()
-        for message in messages:
+        for number, message in enumerate(messages):
             record = self._take(progress, message, time.monotonic())
             if record is None:
                 del left[message.offset()]
             elif record.identity is not None and record.identity in taken:
-                later.append(message)
+                return records, messages[number:]  # with all behind it: nothing overtakes it
             else:
                 records.append(record)
                 if record.identity is not None:
                     taken.add(record.identity)
-        return records, later
+        return records, []
 
     def _deliver_list(self, progress: Progress, records: list[Polled], left: dict[int, Message]) -> None:
         """Bring records to the handler at once; `left` loses those that are done."""
@@ -285,8 +285,7 @@ class Handling:
     def _handle(self, progress: Progress, records: list[Polled]) -> None:
         if self._delivery.batch is None:
             results = [(record, self._call(record)) for record in records]
-            self._require_member(progress)
-            self._target.write(results)
+            self._write_list(progress, results)
             return
         found = self._call(records)
         if found is None or not self._writes:
@@ -296,8 +295,22 @@ class Handling:
                 f"the handler returned {type(found).__name__} for {len(records)} records",  # pyright: ignore[reportUnknownArgumentType]
                 hint="return a list with one entry per record, None for nothing",
             )
+        self._write_list(progress, list(zip(records, found, strict=True)))  # pyright: ignore[reportUnknownArgumentType]
+
+    def _write_list(self, progress: Progress, results: Results) -> None:
+        first = results[0][0]
+        if self._by_list and progress.has_unfinished_before(first.offset):
+            # A destination that keeps its own offsets would take the earlier ones for written from now on.
+            raise DeliveryError(
+                f"a record before offset {first.offset} is not finished, so nothing behind it is written",
+                hint="the consumer starts again at the last commit",
+                delivery=self._delivery.name,
+                topic=first.topic,
+                partition=first.partition,
+                offset=progress.position,
+            )
         self._require_member(progress)
-        self._target.write(list(zip(records, found, strict=True)))  # pyright: ignore[reportUnknownArgumentType]
+        self._target.write(results)
 
     def _wait(self, progress: Progress, attempt: int, error: Exception) -> None:
         wait = wait_before(attempt, self._delivery.retry, error)

@@ -20,7 +20,8 @@ class Lanes(Generic[Item]):
     A lane is there while it has items. A thread works on one for a short turn, and takes another then: a lane with
     many items keeps one thread busy and no other lane waiting. `run` works on an item until a moment on the
     monotonic clock, and returns what is left of it, or None; `after` is called at the end of each turn, before
-    the next item of the lane can begin.
+    the next item of the lane can begin. If either raises, `failed` is told and no item of any lane begins any more:
+    the failed one is not done, and what comes behind it in its lane must not overtake it.
     """
 
     def __init__(
@@ -28,10 +29,14 @@ class Lanes(Generic[Item]):
         run: Callable[[Item, float], Item | None],
         threads: int,
         name: str,
+        *,
+        failed: Callable[[BaseException], None],
         after: Callable[[], None] | None = None,
     ) -> None:
         self._run = run
         self._after = after
+        self._failed = failed
+        self._has_failed = False
         self._lanes: dict[Hashable, deque[Item]] = {}
         self._ready: SimpleQueue[Any] = SimpleQueue()
         self._lock = threading.Lock()
@@ -70,9 +75,15 @@ class Lanes(Generic[Item]):
     def _work(self) -> None:
         while (lane := self._ready.get()) is not _END:
             waiting = self._lanes[lane]
-            done = self._turn(waiting)
-            if self._after is not None:
-                self._after()
+            try:
+                done = self._turn(waiting)
+                if self._after is not None:
+                    self._after()
+            except BaseException as error:
+                self._has_failed = True
+                self._failed(error)
+            if self._has_failed:
+                return
             with self._lock:
                 for _ in range(done):
                     waiting.popleft()
@@ -86,7 +97,7 @@ class Lanes(Generic[Item]):
         """Work on a lane for a while; how many of its items are done. Only this thread takes any from it."""
         until = time.monotonic() + _TURN
         done = 0
-        while done < len(waiting):
+        while done < len(waiting) and not self._has_failed:
             left = self._run(waiting[done], until)
             if left is not None:
                 waiting[done] = left

@@ -78,9 +78,15 @@ class Membership:
         self.in_doubt = True
         self.lease.until = 0.0
 
+    def fail(self, error: BaseException) -> None:
+        """The consumer has failed: nothing begins any more, and nothing that has begun writes any more."""
+        if self._life.failure is None:
+            self._life.failure = error
+        self.doubt()
+
     def covers(self, progress: Progress) -> bool:
         """Whether a record of this partition may be acted on now; waits while that is in doubt."""
-        while progress.ours and not self._life.hurrying:
+        while progress.ours and not self._life.hurrying and self._life.failure is None:
             if time.monotonic() < self.lease.until:
                 return True
             progress.wait(0.02)

@@ -106,6 +106,11 @@ class Progress:
         with self._changed:
             return any(finished <= offset for finished in self._finished)
 
+    def has_unfinished_before(self, offset: int) -> bool:
+        """Whether a record before this one was taken in and is not finished."""
+        with self._changed:
+            return bool(self._begun) and self._begun[0] < offset
+
     # who works on it
 
     def enter(self) -> bool:

@@ -10,10 +10,11 @@ from gearshift.delivery.commits import Commits
 from gearshift.delivery.counts import Flight
 from gearshift.delivery.handling import Handling
 from gearshift.delivery.lanes import Lanes
-from gearshift.delivery.life import Life
+from gearshift.delivery.membership import Membership
 from gearshift.delivery.progress import Progress
 from gearshift.delivery.rounds import Piece, Rounds, place_of
 from gearshift.delivery.transacting import Transacting
+from gearshift.errors import GearshiftError
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
@@ -39,13 +40,13 @@ class Work:
         in_flight: int,
         flight: Flight,
         transacting: Transacting | None,
-        life: Life,
+        membership: Membership,
     ) -> None:
         """`batch` is how many records the target takes at once; `handling`, `consumer` and `commits` are set later."""
         self._delivery = delivery
         self._flight = flight
         self._transacting = transacting
-        self._life = life
+        self._membership = membership
         self._by_partition = delivery.batch is not None or batch > 1
         # A destination that takes batches is written by one thread: its batches are its parallelism.
         threads = 1 if batch > 1 else delivery.parallelism
@@ -53,7 +54,11 @@ class Work:
         # Keys side by side commit each in step: a round would make all of them wait for the busiest one.
         self._in_step = waits and threads > 1
         self._lanes: Lanes[Piece] = Lanes(
-            self._run, threads, delivery.name, self._keep_step if self._in_step else None
+            self._run,
+            threads,
+            delivery.name,
+            failed=self._failed,
+            after=self._keep_step if self._in_step else None,
         )
         self.rounds: Rounds | None = None
         if transacting is not None or (waits and not self._in_step):
@@ -118,31 +123,26 @@ class Work:
     def _run(self, piece: Piece, until: float) -> Piece | None:
         """Run a piece in a lane; what is left of it."""
         progress, messages = piece
-        try:
-            if not progress.enter():
-                self._give_up(piece)
-                return None
-            try:
-                later, not_ours = self.handling.run(progress, messages, until)
-                if not_ours:
-                    self._give_up(Piece(progress, not_ours))
-            finally:
-                progress.leave()
-        except BaseException as error:
-            self._failed(error)
+        if not progress.enter():
+            self._give_up(piece)
             return None
+        try:
+            later, not_ours = self.handling.run(progress, messages, until)
+            if not_ours:
+                self._give_up(Piece(progress, not_ours))
+        finally:
+            progress.leave()
         return Piece(progress, later) if later else None
 
     def _keep_step(self) -> None:
         """Go on with a lane when what it did is committed."""
-        try:
-            self.commits.join()
-        except BaseException as error:
-            self._failed(error)
+        self.commits.join()
 
     def _failed(self, error: BaseException) -> None:
-        log.exception("%s: stopped by a failure of its own", self._delivery.name)
-        self._life.failure = error
+        # What is ours says all there is to say; of anything else the traceback is wanted.
+        trace = None if isinstance(error, GearshiftError) else error
+        log.error("%s: stopped by a failure: %s", self._delivery.name, error, exc_info=trace)
+        self._membership.fail(error)
 
     def _give_up(self, piece: Piece) -> None:
         """Records that are not finished here."""

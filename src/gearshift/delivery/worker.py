@@ -114,7 +114,7 @@ class Worker:
                         raise life.failure
                     self._turn()
             except BaseException as error:
-                life.failure = error  # nobody waits for this thread any more
+                self._membership.fail(error)  # nobody waits for this thread any more
                 raise
             finally:
                 life.stopping.set()
@@ -165,7 +165,7 @@ class Worker:
             in_flight=self._in_flight,
             flight=self.flight,
             transacting=transacting,
-            life=self._life,
+            membership=self._membership,
         )
         work.handling = Handling(
             delivery,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,12 +20,18 @@ Item = tuple[int, int]
 
 @contextmanager
 def opened(run: Callable[[Any, float], Any], threads: int) -> Iterator[Lanes[Any]]:
-    lanes: Lanes[Any] = Lanes(run, threads, "test")
+    failures: list[BaseException] = []
+    lanes: Lanes[Any] = Lanes(run, threads, "test", failed=failures.append)
     lanes.open()
     try:
         yield lanes
     finally:
         lanes.close(10)
+    assert not failures
+
+
+def told_of(ran: list[str]) -> Callable[[BaseException], None]:
+    return lambda error: ran.append(str(error))
 
 
 @settings(max_examples=30)
@@ -97,7 +104,7 @@ def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in
         ran.append(item)
         return "second half" if item == "first half" else None
 
-    lanes: Lanes[str] = Lanes(run, 1, "test")
+    lanes: Lanes[str] = Lanes(run, 1, "test", failed=told_of(ran))
     lanes.submit([("long", "first half"), ("short", "other"), ("long", "next")])
     lanes.open()
     eventually(lambda: len(ran) == 4)
@@ -112,10 +119,41 @@ def test_a_lane_goes_on_only_after_what_follows_its_turn() -> None:
     def run(item: str, _until: float) -> None:
         told.append(item)
 
-    lanes: Lanes[str] = Lanes(run, 3, "test", lambda: told.append("committed"))
+    lanes: Lanes[str] = Lanes(run, 3, "test", failed=told_of(told), after=lambda: told.append("committed"))
     lanes.open()
     lanes.submit([("lane", "a")])
     eventually(lambda: told == ["a", "committed"])
     lanes.submit([("lane", "b"), ("lane", "c")])
     eventually(lambda: told[2:] == ["b", "c", "committed"])
     lanes.close(10)
+
+
+@pytest.mark.parametrize("where", ["item", "after"])
+def test_after_a_failure_nothing_begins_in_its_lane_or_in_another(where: str) -> None:
+    ran: list[str] = []
+    going_on = threading.Event()
+
+    def run(item: str, _until: float) -> None:
+        ran.append(item)
+        if item == "slow":
+            going_on.wait(10)
+        elif where == "item":
+            raise ValueError("failed")
+
+    def after() -> None:
+        if where == "after" and not going_on.is_set():
+            raise ValueError("failed")
+
+    def failed(error: BaseException) -> None:
+        ran.append(str(error))
+        going_on.set()
+
+    lanes: Lanes[str] = Lanes(run, 2, "test", failed=failed, after=after)
+    lanes.submit([("other", "slow"), ("other", "later"), ("lane", "bad")])
+    if where == "item":
+        lanes.submit([("lane", "next")])
+    lanes.open()
+    eventually(lambda: "failed" in ran)
+    lanes.submit([("third", "new")])
+    lanes.close(10)
+    assert sorted(ran) == ["bad", "failed", "slow"]
