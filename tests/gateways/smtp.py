@@ -22,6 +22,7 @@ class ReceivedMail:
     sender: str
     recipients: tuple[str, ...]
     message: EmailMessage
+    raw: bytes
     connection: int
     user: str | None
     encrypted: bool
@@ -180,12 +181,19 @@ class _Smtp(socketserver.StreamRequestHandler):
             lines.append(line[1:] if line.startswith(b".") else line)
         order = self._gateway.order_for(".")
         if not order:
-            message = message_from_bytes(b"".join(lines), policy=policy.default)
+            raw = b"".join(lines)
+            message = message_from_bytes(raw, policy=policy.default)
             assert isinstance(message, EmailMessage)
             encrypted = isinstance(self._socket, ssl.SSLSocket)
             self._gateway.take(
                 ReceivedMail(
-                    self._sender or "", tuple(self._recipients), message, self._number, self._user, encrypted
+                    self._sender or "",
+                    tuple(self._recipients),
+                    message,
+                    raw,
+                    self._number,
+                    self._user,
+                    encrypted,
                 )
             )
         if order is None:

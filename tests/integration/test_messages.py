@@ -301,6 +301,33 @@ def test_a_mail_arrives_as_it_was_written_with_an_id_of_its_record(mail_server: 
     assert mail_server.connections == 1
 
 
+def test_an_encoded_word_in_a_mail_stays_the_text_that_it_is(mail_server: SmtpGateway) -> None:
+    """Decoded, each of these is a line break and a recipient of its own."""
+    word = "=?utf-8?q?hi=0D=0ABcc:_all@example.org=0D=0A?="
+    destination = Email(
+        "127.0.0.1",
+        mail_server.port,
+        f"{word} <alerts@example.org>",
+        user="alerts",
+        password=TOKEN,
+        tls="none",
+    )
+    destination.write([row(EmailMessage("ann@example.org", word, word, html=word))])
+    with pytest.raises(PermanentError, match="not one mail address"):
+        destination.send("=?utf-8?q?a=0D=0ABcc:_all?=@example.org", "subject", "text")
+    destination.close()
+    [mail] = mail_server.mails
+    assert sorted(mail.message.keys()) == sorted(
+        ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type"]
+    )
+    assert not [line for line in mail.raw.splitlines() if line.lower().startswith(b"bcc")]
+    assert mail.message["Subject"] == word
+    # Python's own parser leaves a space where a long name was folded.
+    assert [
+        (each.display_name.replace(" ", ""), each.addr_spec) for each in mail.message["From"].addresses
+    ] == [(word, "alerts@example.org")]
+
+
 def test_a_wrong_password_is_permanent_and_not_in_the_error(mail_server: SmtpGateway) -> None:
     destination = email(mail_server, user="alerts", password="wr0ng-pass")
     with pytest.raises(PermanentError, match=r"did not take the login: 535 .*with \*\*\*") as caught:

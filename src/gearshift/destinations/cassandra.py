@@ -27,6 +27,7 @@ from gearshift.destinations.rows import (
 )
 from gearshift.errors import DefinitionError, StackError
 from gearshift.record import Row
+from gearshift.rules.declared import located
 from gearshift.settings import Settings
 from gearshift.stack import find_service
 
@@ -46,6 +47,7 @@ class Cassandra:
 
     batch: int = 500
 
+    @located
     def __init__(
         self,
         *,

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import smtplib
 import socket
 import ssl
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email import policy
-from email.errors import MessageError
-from email.message import EmailMessage as Mail
-from email.utils import format_datetime, parseaddr
+from datetime import timedelta
 from threading import Lock
 from typing import Literal
 
-from gearshift.destinations.network import is_loopback, shown
+from gearshift.destinations.mail import EmailMessage, Sender, compose
+from gearshift.destinations.network import is_loopback, require_host, shown
 from gearshift.errors import DefinitionError, OutcomeUnknownError, PermanentError, RetriableError
 from gearshift.record import Row
+from gearshift.rules.declared import located
 
-_ADDRESS = re.compile(r"[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]+@[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]+")
-_KEY = re.compile(r"[A-Za-z0-9._+=-]{1,200}")
-_ASCII = policy.SMTP.clone(cte_type="7bit")  # not every server takes 8 bits
-_INTERNATIONAL = policy.SMTPUTF8.clone(cte_type="7bit")
 _CLOSING = 421  # the code of a server that hangs up after it
-
-
-@dataclass(frozen=True, slots=True)
-class EmailMessage:
-    """A mail to one address: a plain text, and the same in HTML for those who read that."""
-
-    to: str
-    subject: str
-    text: str
-    html: str | None = None
 
 
 class Email:
@@ -51,6 +33,7 @@ class Email:
 
     batch: int = 1
 
+    @located
     def __init__(
         self,
         host: str,
@@ -64,6 +47,9 @@ class Email:
     ) -> None:
         if tls not in ("starttls", "tls", "none"):
             raise DefinitionError(f"tls={tls!r} is not known", hint="use 'starttls', 'tls' or 'none'")
+        require_host(host)
+        if not 0 < port < 65_536:
+            raise DefinitionError(f"{port} is not a port", hint="most mail servers take mail on 587")
         if (user is None) != (password is None):
             raise DefinitionError("a mail server's user and password go together")
         if not (user or "").isascii() or not (password or "").isascii():
@@ -74,13 +60,11 @@ class Email:
             )
         if timeout <= timedelta(0):
             raise DefinitionError("the timeout is not above zero")
-        address = parseaddr(sender)[1]
-        if _is_broken(sender) or _ADDRESS.fullmatch(address) is None:
-            raise DefinitionError(f"the sender {sender!r} is not a mail address")
         self._host = host
         self._port = port
+        self._from = Sender.read(sender)
         self._sender = sender
-        self._address = address
+        self._address = self._from.address
         self._user = user
         self._password = password
         self._tls = tls
@@ -131,7 +115,7 @@ class Email:
         self._deliver(EmailMessage(to, subject, text, html), idempotency_key or uuid.uuid4().hex)
 
     def _deliver(self, message: EmailMessage, key: str) -> None:
-        mail = self._compose(message, key)
+        mail = compose(self._from, message, key)
         international = not (self._address.isascii() and message.to.isascii())
         connection = self._begin(international)
         keep = sending = False
@@ -233,36 +217,6 @@ class Email:
         name = type(error).__name__
         return RetriableError(f"the connection to {self._host}:{self._port} was lost or not made: {name}")
 
-    def _compose(self, message: EmailMessage, key: str) -> bytes:
-        """The mail as it goes over the wire; nothing in a message can add a header or a recipient."""
-        if _ADDRESS.fullmatch(message.to) is None:
-            raise PermanentError(
-                "the recipient is not one mail address", hint="write it as in ann@example.org, without a name"
-            )
-        if _is_broken(message.subject):
-            raise PermanentError("the subject has a line break or another control character in it")
-        if _KEY.fullmatch(key) is None:
-            raise PermanentError("the idempotency key is not 1 to 200 letters, digits or . _ + = -")
-        is_ascii = self._address.isascii() and message.to.isascii()
-        mail = Mail(policy=_ASCII if is_ascii else _INTERNATIONAL)
-        try:
-            mail["From"] = self._sender
-            mail["To"] = message.to
-            mail["Subject"] = message.subject
-            mail["Date"] = format_datetime(datetime.now(UTC))
-            mail["Message-ID"] = f"<{key}@{self._address.rpartition('@')[2]}>"
-            mail["Auto-Submitted"] = "auto-generated"  # so that no absence note comes back
-            mail.set_content(message.text)
-            if message.html is not None:
-                mail.add_alternative(message.html, subtype="html")
-            return mail.as_bytes()
-        except (
-            ValueError,
-            IndexError,
-            MessageError,
-        ) as error:  # the library's parser of addresses has all of these
-            raise PermanentError(f"the mail cannot be written: {type(error).__name__}") from error
-
 
 def _let_go(connection: smtplib.SMTP | None) -> None:
     if connection is not None:
@@ -275,7 +229,3 @@ def _start_over(connection: smtplib.SMTP) -> bool:
         return connection.rset()[0] == 250
     except (smtplib.SMTPException, OSError):
         return False
-
-
-def _is_broken(line: str) -> bool:
-    return any(ord(letter) < 32 or letter in "\x7f\x85\u2028\u2029" for letter in line)

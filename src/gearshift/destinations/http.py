@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
-from gearshift.destinations.network import is_loopback, shown
+from gearshift.destinations.network import is_loopback, require_host, shown
 from gearshift.errors import DefinitionError, OutcomeUnknownError, PermanentError, RetriableError
 
 # 409 is what the Idempotency-Key convention answers while the first try is still being worked on.
@@ -38,10 +38,16 @@ class Endpoint:
             port = parts.port
         except ValueError as error:
             raise DefinitionError(f"the address is not a URL: {error}") from None
+        # urlsplit leaves line breaks out, and the client would refuse the others with the first record.
+        if any(letter.isspace() or not letter.isprintable() for letter in url):
+            raise DefinitionError("the address has a space or a control character in it")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise DefinitionError(
                 "the address is not an http or https URL", hint="as in https://example.org/in"
             )
+        require_host(parts.hostname)
+        if port == 0:
+            raise DefinitionError(f"the address on {parts.hostname} has port 0")
         if parts.username is not None or parts.fragment:
             raise DefinitionError(f"the address on {parts.hostname} has a user or a fragment in it")
         if timeout <= timedelta(0):

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from gearshift.destinations.rows import Entry, as_json, entries, is_nested, key_columns, kinds, plain, split
 from gearshift.errors import DefinitionError, DeliveryError, StackError
 from gearshift.record import Row
+from gearshift.rules.declared import located
 from gearshift.settings import Settings
 from gearshift.stack import find_service
 
@@ -44,6 +45,7 @@ class Postgres:
 
     batch: int = 500
 
+    @located
     def __init__(
         self, *, table: str, key: str | Sequence[str] = (), dsn: str | None = None, create: bool = True
     ) -> None:

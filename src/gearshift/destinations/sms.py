@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from gearshift.destinations.http import Endpoint, header_value
 from gearshift.errors import DefinitionError, PermanentError
 from gearshift.record import Row
+from gearshift.rules.declared import located
 
 _LONGEST = 1600  # characters, Twilio's limit for a message of several segments
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
@@ -40,6 +41,7 @@ class Sms:
 
     batch: int = 1
 
+    @located
     def __init__(
         self,
         *,

@@ -18,6 +18,7 @@ from gearshift.destinations.http import Endpoint, header_value
 from gearshift.destinations.signature import key_of, sign
 from gearshift.errors import PermanentError
 from gearshift.record import Row
+from gearshift.rules.declared import located
 
 
 class Webhook:
@@ -32,6 +33,7 @@ class Webhook:
 
     batch: int = 1
 
+    @located
     def __init__(
         self,
         url: str,

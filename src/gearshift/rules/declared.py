@@ -7,11 +7,14 @@ import re
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 from gearshift.definitions import Location
 from gearshift.errors import DefinitionError
 from gearshift.freshness import Freshness
+
+P = ParamSpec("P")
 
 
 def names(columns: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -44,6 +47,22 @@ def caller() -> Location:
     """Where the user called the method that calls this."""
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  (inspect.stack reads every source file)
     return Location.at(frame.f_code.co_filename, frame.f_lineno)
+
+
+def located(init: Callable[P, None]) -> Callable[P, None]:
+    """A constructor whose refusals name the line of the user's file that called it."""
+
+    @wraps(init)
+    def declared(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            init(*args, **kwargs)
+        except DefinitionError as error:
+            if error.file is None:
+                where = caller()
+                error.file, error.line = where.file, where.line
+            raise
+
+    return declared
 
 
 def location_of(function: Callable[..., Any], called_at: Location) -> Location:

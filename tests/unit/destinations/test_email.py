@@ -60,7 +60,10 @@ def test_a_value_that_is_no_message_says_what_to_return() -> None:
 
 
 def test_a_password_is_not_sent_in_the_clear_over_a_network() -> None:
-    with pytest.raises(DefinitionError, match=r"readable on its way to mail.example; use tls='starttls'"):
+    with pytest.raises(
+        DefinitionError,
+        match=r"readable on its way to mail.example \(.*test_email.py:\d+\); use tls='starttls'",
+    ):
         Email("mail.example", 25, "a@example.org", user="u", password="p", tls="none")
 
 

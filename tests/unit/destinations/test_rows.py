@@ -69,7 +69,9 @@ def test_columns_get_their_types_from_the_dataclass_or_the_first_value_that_is_n
 
 @pytest.mark.parametrize("table", ["", "a.", "a.b.c", "plain"])
 def test_a_table_needs_a_name(table: str) -> None:
-    with pytest.raises(DefinitionError, match=r"is no table's name; write keyspace\.table"):
+    with pytest.raises(
+        DefinitionError, match=r"is no table's name \(.*test_rows.py:\d+\); write keyspace\.table"
+    ):
         Cassandra(table=table, key="a", event_time="b")
 
 

@@ -55,7 +55,9 @@ def test_a_value_that_is_no_message_says_what_to_return() -> None:
 
 
 def test_a_token_is_not_sent_in_the_clear_over_a_network() -> None:
-    with pytest.raises(DefinitionError, match=r"readable on its way to http://sms.example; use https"):
+    with pytest.raises(
+        DefinitionError, match=r"readable on its way to http://sms.example \(.*test_sms.py:\d+\); use https"
+    ):
         sms("http://sms.example")
 
 
