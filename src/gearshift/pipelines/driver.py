@@ -8,7 +8,6 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from pyspark.errors import StreamingQueryException
@@ -30,6 +29,7 @@ from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
 from gearshift.pipelines.publishing import publish
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
+from gearshift.pipelines.tasks import Tasks
 from gearshift.pipelines.writing import records
 from gearshift.schemas import Registry
 from gearshift.topics import DeadLetters
@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 _LONGEST_BACKOFF = 60.0
 _SILENT_FOR = 2.0  # seconds a real-time query must run before silence counts as health
 _WORKS_WITHIN = 60.0
-_TASKS_END_WITHIN = 10.0
 _NO_SLOT = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 _SLOT_FREE_WITHIN = 0.2
 
@@ -72,6 +71,7 @@ class Driver:
         self._since = 0
         self._refused_by_table: TableError | None = None
         self._gate = Gate()
+        self._tasks = Tasks(engine.spark, pipeline.name)
         self._progressed = threading.Condition()
         self._stopping = threading.Event()
         self._backoff_until = 0.0
@@ -147,7 +147,7 @@ class Driver:
         if query is not None:
             self._gate.close()
             query.stop()
-            self._await_last_task(str(query.runId))
+            self._tasks.await_end(str(query.runId))
         if self.stretch is not None and self.stretch.ended is None:
             self.books.settle(error)
 
@@ -213,7 +213,7 @@ class Driver:
             latest = self.condition.progress
             if latest is not None and latest.run_id == str(query.runId):
                 break
-            if self._holds_its_slots(str(query.runId)) if self.gear is Gear.REAL_TIME else _is_idle(query):
+            if self._tasks.hold_their_slots(str(query.runId)) if self.gear is Gear.REAL_TIME else _is_idle(query):
                 break
             with self._progressed:
                 self._progressed.wait(0.02)
@@ -453,29 +453,6 @@ class Driver:
         if not isinstance(target, Topic):
             return 0
         return sum(self.engine.admin.end_offsets([target.name]).values())
-
-    def _holds_its_slots(self, run_id: str) -> bool:
-        """Whether all of the query's tasks run: a real-time query computes only then."""
-        jobs = [stages for stages in self._stages(run_id) if stages]
-        return any(
-            all(stage and stage.numActiveTasks == stage.numTasks for stage in stages) for stages in jobs
-        )
-
-    def _await_last_task(self, run_id: str) -> None:
-        """Wait for the tasks of a stopped query: Spark kills them, and until they notice they go on writing."""
-        until = time.monotonic() + _TASKS_END_WITHIN
-        while any(stage and stage.numActiveTasks for stages in self._stages(run_id) for stage in stages):
-            if time.monotonic() > until:
-                log.warning("%s: tasks of the stopped query still run", self.pipeline.name)
-                return
-            time.sleep(0.01)
-
-    def _stages(self, run_id: str) -> list[list[Any]]:
-        """Of a query's latest jobs, what is known of their stages."""
-        tracker: Any = self.engine.spark.sparkContext.statusTracker()
-        latest = sorted(tracker.getJobIdsForGroup(run_id))[-3:]  # a long-lived query has had a thousand
-        jobs = [tracker.getJobInfo(job) for job in latest]
-        return [[tracker.getStageInfo(stage) for stage in job.stageIds] for job in jobs if job]
 
     def _failure(self, query: StreamingQuery) -> GearshiftError | None:
         error: StreamingQueryException | None = query.exception()

@@ -1,0 +1,60 @@
+"""The Spark jobs of one pipeline: whether their tasks run, waiting for them, cancelling them and no others."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_TASKS_END_WITHIN = 10.0
+
+
+class Tasks:
+    """What one pipeline has running in the session that all pipelines of an app share."""
+
+    def __init__(self, spark: SparkSession, pipeline: str) -> None:
+        self._context = spark.sparkContext
+        self._pipeline = pipeline
+        self._tag = f"gearshift-{pipeline}"
+
+    @contextmanager
+    def tagged(self) -> Generator[None]:
+        """Mark the jobs that this thread starts as this pipeline's; those of a streaming query are known by its run."""
+        self._context.addJobTag(self._tag)
+        try:
+            yield
+        finally:
+            self._context.removeJobTag(self._tag)
+
+    def cancel(self) -> None:
+        """Cancel the tagged jobs."""
+        self._context.cancelJobsWithTag(self._tag)
+
+    def hold_their_slots(self, run_id: str) -> bool:
+        """Whether all of the query's tasks run: a real-time query computes only then."""
+        jobs = [stages for stages in self._stages(run_id) if stages]
+        return any(
+            all(stage and stage.numActiveTasks == stage.numTasks for stage in stages) for stages in jobs
+        )
+
+    def await_end(self, run_id: str) -> None:
+        """Wait for the tasks of a stopped query: Spark kills them, and until they notice they go on writing."""
+        until = time.monotonic() + _TASKS_END_WITHIN
+        while any(stage and stage.numActiveTasks for stages in self._stages(run_id) for stage in stages):
+            if time.monotonic() > until:
+                log.warning("%s: tasks of the stopped query still run", self._pipeline)
+                return
+            time.sleep(0.01)
+
+    def _stages(self, run_id: str) -> list[list[Any]]:
+        """Of a query's latest jobs, what is known of their stages."""
+        tracker: Any = self._context.statusTracker()
+        latest = sorted(tracker.getJobIdsForGroup(run_id))[-3:]  # a long-lived query has had a thousand
+        jobs = [tracker.getJobInfo(job) for job in latest]
+        return [[tracker.getStageInfo(stage) for stage in job.stageIds] for job in jobs if job]
