@@ -25,9 +25,9 @@ JARS = Path(pyspark.__file__).parent / "jars" / "*"
 
 
 @contextmanager
-def metastore(folder: Path) -> Iterator[str]:
+def metastore(folder: Path, port: int | None = None) -> Iterator[str]:
     """Hive's own metastore server over Derby; its URI."""
-    port = closed_port()
+    port = port or closed_port()
     options = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'db'};create=true",
         "hive.metastore.schema.verification": "false",

@@ -88,6 +88,41 @@ def test_a_shift_whose_new_gear_fails_goes_back_and_loses_nothing(unique: str, s
             assert failed.error and "tariff" in failed.error
 
 
+def test_a_shift_out_of_batch_that_fails_goes_back_to_waiting(unique: str, settings: Settings) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key")
+    copies = app.topic(f"{unique}-copies", value=Event, key="key")
+    world = {"is": "well"}
+
+    @app.pipeline(source=events, to=copies, gear="batch")
+    def copy(events: DataFrame) -> DataFrame:
+        if world["is"] == "refusing":
+            raise ConnectionError("the tariff service does not answer")
+        return events
+
+    def on_step(step: str, _: str) -> None:
+        if step == "stop":
+            world["is"] = "refusing"
+        if step == "rollback":
+            world["is"] = "well"
+
+    with Runner(app, settings) as runner:
+        driver = runner.drivers["copy"]
+        eventually(lambda: driver.condition.state == "waiting" and driver.books.ledger.stretches)
+        with Flow(runner.engine.connection, events, rate=100) as flow:
+            eventually(lambda: flow.sent > 10)
+            with pytest.raises(ShiftError, match="batch waits for its next run again"):
+                runner.shift("copy", REAL, on_step=on_step)
+            assert (driver.gear, driver.condition.state, driver.condition.error) == (BATCH, "waiting", None)
+            # Nobody is there any more to hear of the steps: the shift goes on, and to its end.
+            runner.shift("copy", NEAR, on_step=lambda step, _: print(1 / 0))
+            assert driver.gear is NEAR
+            eventually(lambda: written(runner, copies.name))
+        stretches = driver.books.ledger.stretches
+        assert [stretch.gear for stretch in stretches] == [BATCH, REAL, NEAR]
+        assert stretches[1].records == 0
+
+
 def written(runner: Runner, topic: str) -> int:
     """How many records are on a topic."""
     return sum(runner.engine.admin.end_offsets([topic]).values())

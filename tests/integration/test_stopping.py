@@ -9,9 +9,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import gearshift as gs
+from gearshift import tables
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from gearshift.topics import Producer
+from tests.arrow_frames import ArrowFrame
 from tests.flow import Event, values
 from tests.support import eventually
 
@@ -50,6 +52,40 @@ def test_a_long_batch_is_interrupted_and_done_again_by_the_next_run(unique: str,
             every=0.3,
         )
         assert {event.n for event in values(runner.engine.connection, copies)} == set(range(10))
+
+
+def test_closing_a_busy_batch_pipeline_leaves_the_others_alone(unique: str, settings: Settings) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key")
+    copies = app.topic(f"{unique}-copies", value=Event, key="key")
+    kept, report = app.table(f"{unique}_kept"), app.table(f"{unique}_report")
+
+    @app.pipeline(source=events, to=copies, gear="real-time")
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    @app.pipeline(source=kept, to=report, gear="batch")
+    def endless(kept: DataFrame) -> DataFrame:
+        numbers = kept.sparkSession.range(5_000_000_000)
+        return numbers.where(F.sha2(F.col("id").cast("string"), 512) == "never")
+
+    uri = tables.table_uri(settings.warehouse_uri, kept.name)
+    tables.append(kept, uri, ArrowFrame({"n": "long"}, [(1,)]), writer="w", batch_id=0)
+    with Runner(app, settings) as runner, Producer(runner.engine.connection) as producer:
+        copying, busy = runner.drivers["copy"], runner.drivers["endless"]
+        tracker = runner.spark.sparkContext.statusTracker()
+        eventually(lambda: len(list(tracker.getActiveJobsIds())) > 1)
+        query = copying.query
+        began = time.monotonic()
+        busy.close()
+        assert time.monotonic() - began < 20
+        assert busy.condition.state == "stopped"
+        eventually(lambda: len(list(tracker.getActiveJobsIds())) == 1)
+        producer.send(events, Event("k", 1))
+        producer.flush()
+        eventually(lambda: values(runner.engine.connection, copies))
+        assert query is not None
+        assert (copying.query, query.isActive, copying.condition.restarts) == (query, True, 0)
 
 
 def test_a_runner_that_has_ended_keeps_no_client_of_kafka_open(unique: str, settings: Settings) -> None:

@@ -323,6 +323,43 @@ def test_an_app_publishes_every_batch_that_it_commits(
     assert {row["price"] for row in tables.rows(runner.engine.table_uri(kept))} == {Decimal("1.25")}
 
 
+def test_a_metastore_that_is_down_stops_no_pipeline(
+    unique: str, settings: Settings, java: Any, tmp_path: Path
+) -> None:
+    app = gs.App(unique)
+    sales = app.topic(f"{unique}-sales", value=Sale, key="shop")
+    kept = app.table(f"{unique}_kept", publish="hive")
+
+    @app.pipeline(source=sales, to=kept, gear="near-real-time", freshness="1 second")
+    def keep(sales: DataFrame) -> DataFrame:
+        return sales
+
+    port = closed_port()
+    uri = f"thrift://127.0.0.1:{port}"
+    with (
+        Runner(app, settings.model_copy(update={"hive_metastore": uri})) as runner,
+        Producer(runner.engine.connection) as producer,
+    ):
+
+        def status() -> dict[str, Any]:
+            (found,) = runner.status()["pipelines"]
+            return found
+
+        for number in (1, 2):
+            producer.send(sales, Sale("a", Decimal(number), datetime(2026, 2, 28, 12, tzinfo=UTC)))
+            producer.flush()
+            eventually(lambda number=number: status()["written"] == number)
+        found = status()
+        assert (found["state"], found["restarts"], found["records"]) == ("running", 0, 2)
+        assert f"no Hive metastore answers at {uri}" in found["warning"]
+        with hive_processes.metastore(tmp_path, port):
+            eventually(lambda: status()["warning"] is None)
+            shown = JavaMetastore(java, uri=uri, folder=tmp_path / "hive").table(kept.name)
+            assert shown is not None
+            newest = tables.read_paths(runner.engine.table_uri(kept)).version
+            assert shown.properties["gearshift.version"] == str(newest)
+
+
 def test_the_embedded_metastore_is_read_with_what_the_command_prints(tmp_path: Path) -> None:
     warehouse = tmp_path / ".gearshift" / "warehouse"
     table_uri = tables.table_uri(warehouse.as_uri(), "Bills")

@@ -26,7 +26,7 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
     pipelines = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("pipeline", "gear", "state"):
         pipelines.add_column(column)
-    for column in ("in/s", "out/s", "lag", "p50", "p99", "records", "dead"):
+    for column in ("in/s", "out/s", "lag", "p50", "p99", "records", "written", "dead"):
         pipelines.add_column(column, justify="right")
     for entry in runner["pipelines"]:
         state = entry["state"]
@@ -43,6 +43,7 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
             _milliseconds(entry["latency_p50_ms"]),
             _milliseconds(entry["latency_p99_ms"]),
             _number(entry["records"]),
+            _number(entry["written"]),
             _number(entry["dead_letters"]),
         )
     parts: list[RenderableType] = [f"[bold]{runner['app']}[/] on {runner['bootstrap_servers']}"]
@@ -54,6 +55,11 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         f"[red]{entry['name']}: {escape(entry['error'])}[/]"
         for entry in [*runner["pipelines"], *runner.get("deliveries", ())]
         if entry["error"]
+    ]
+    parts += [
+        f"[yellow]{entry['name']}: {escape(entry['warning'])}[/]"
+        for entry in runner["pipelines"]
+        if entry.get("warning")
     ]
     parts += [
         f"[yellow]{entry['name']}: {entry['late_rows']:,} rows came too late; see gearshift batch list[/]"

@@ -42,6 +42,7 @@ class Books:
         self._lock = threading.RLock()
         self._reports: queue.Queue[Progress | None] = queue.Queue()
         self._reported: dict[int, Progress] = {}
+        self._rows: dict[int, int] = {}
         self._news = threading.Condition(self._lock)
         self._closing = False
         self._threads = [
@@ -61,6 +62,10 @@ class Books:
         with self._news:
             self._versions = versions
             self._news.notify_all()
+
+    def note_rows(self, batch_id: int, rows: int) -> None:
+        """Take how many rows of a batch went into a table, which Spark's report does not know."""
+        self._rows[batch_id] = rows
 
     def report(self, progress: Progress) -> None:
         """Take a batch's report; returns at once."""
@@ -153,7 +158,7 @@ class Books:
             starts=progress.starts or self.ledger.checkpoint.first_offsets(),
             ends=progress.ends,
             records=progress.records,
-            written=progress.written,
+            written=self._rows.pop(progress.batch_id, progress.written),
             dead=sum(corrupt.count for corrupt in progress.corrupt.values()),
         )
         with self._news:

@@ -27,7 +27,6 @@ from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_schedule import IntervalSchedule
 from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
-from gearshift.pipelines.publishing import publish
 from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
 from gearshift.pipelines.tasks import Tasks
 from gearshift.pipelines.writing import records
@@ -141,6 +140,11 @@ class Driver:
             raise failure from error
         return stretch
 
+    def await_calendar(self) -> None:
+        """Go back to batch without running one: the calendar says when."""
+        self.gear = Gear.BATCH
+        self._rest()
+
     def halt(self, error: str | None = None) -> None:
         """Stop the query, between the batches of a table, and settle the books."""
         query, self.query = self.query, None
@@ -157,7 +161,7 @@ class Driver:
             self._gate.close()
             query.stop()
         else:
-            self.engine.spark.sparkContext.cancelAllJobs()
+            self._tasks.cancel()
 
     # what Spark reports
 
@@ -213,7 +217,11 @@ class Driver:
             latest = self.condition.progress
             if latest is not None and latest.run_id == str(query.runId):
                 break
-            if self._tasks.hold_their_slots(str(query.runId)) if self.gear is Gear.REAL_TIME else _is_idle(query):
+            if (
+                self._tasks.hold_their_slots(str(query.runId))
+                if self.gear is Gear.REAL_TIME
+                else _is_idle(query)
+            ):
                 break
             with self._progressed:
                 self._progressed.wait(0.02)
@@ -359,15 +367,9 @@ class Driver:
     def _run_batch(self, stretch: Stretch) -> None:
         if self.query is not None:
             self.query.awaitTermination()
-        elif self._schedule is not None:
-            for entry in self._schedule.run(datetime.now(UTC), self._stopping):
-                self._enter(
-                    ends={each.table: {0: each.version} for each in entry.inputs.values()},
-                    records=sum(each.rows for each in entry.inputs.values()),
-                    written=entry.rows,
-                )
         else:
-            self._run_over_tables(stretch)
+            with self._tasks.tagged():
+                self._run_over_tables()
         if self._stopping.is_set():
             raise RunnerError(
                 "the runner stopped in the middle of a batch", hint="the next run does it again"
@@ -377,7 +379,15 @@ class Driver:
         self.books.settle(self._schedule.error if self._schedule is not None else None)
         self._rest()
 
-    def _run_over_tables(self, stretch: Stretch) -> None:
+    def _run_over_tables(self) -> None:
+        if self._schedule is not None:
+            for entry in self._schedule.run(datetime.now(UTC), self._stopping):
+                self._enter(
+                    ends={each.table: {0: each.version} for each in entry.inputs.values()},
+                    records=sum(each.rows for each in entry.inputs.values()),
+                    written=entry.rows,
+                )
+            return
         inputs = {
             t.name: {0: tables.read_paths(self.engine.table_uri(t)).version}
             for t in self.pipeline.tables.values()
@@ -388,7 +398,7 @@ class Driver:
             # A table with a key takes rows by it, from a batch as well; another one is computed anew.
             write = tables.upsert if target.key else tables.overwrite
             written = write(target, self.engine.table_uri(target), frame).rows
-            publish(self.engine, target)
+            self.engine.publisher.publish(target)
         else:
             schema_id = self._target_schema()
             assert schema_id is not None
@@ -422,8 +432,9 @@ class Driver:
             writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
             write = tables.upsert if target.key else tables.append
             try:
-                write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
-                publish(self.engine, target)
+                done = write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+                self.books.note_rows(batch_id, done.rows)
+                self.engine.publisher.publish(target)
             except TableError as error:
                 error.pipeline = self.pipeline.name
                 self._refused_by_table = error  # Spark passes on its text, in the middle of a traceback

@@ -19,10 +19,11 @@ from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
 from gearshift.location import spark_path
 from gearshift.pipelines import planning, reading, writing
+from gearshift.pipelines.publishing import Publisher
 from gearshift.pipelines.user_code import calling
 from gearshift.rules.intervals import INTERVAL
 from gearshift.settings import Settings
-from gearshift.tables import Metastore, load
+from gearshift.tables import load
 from gearshift.topics import Admin
 
 OnBatch = Callable[[DataFrame, int], None]
@@ -40,7 +41,11 @@ class Engine:
     read: dict[tuple[str, str], Read] = field(
         default_factory=dict[tuple[str, str], "Read"], repr=False, compare=False
     )
-    metastores: list[Metastore] = field(default_factory=list[Metastore], repr=False, compare=False)
+    publisher: Publisher = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        jvm: Any = self.spark
+        object.__setattr__(self, "publisher", Publisher(self.settings, lambda: jvm._jvm))
 
     def folder_of(self, pipeline: Pipeline) -> str:
         """The URI of a pipeline's ledger and checkpoint."""

@@ -23,7 +23,6 @@ from gearshift.pipelines.cutting import bounds, kind_of_time
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_log import Entry, Failure, Input, IntervalLog
-from gearshift.pipelines.publishing import publish
 from gearshift.rules.intervals import INTERVAL_START
 
 
@@ -94,7 +93,7 @@ def _run(engine: Engine, pipeline: Pipeline, interval: Interval, why: str) -> En
     commit = tables.replace_partitions(
         stored_as(target), uri, result, partitions=[{INTERVAL_START: interval.key}]
     )
-    publish(engine, target)
+    engine.publisher.publish(target)
     return Entry(
         pipeline=pipeline.name,
         interval=interval,

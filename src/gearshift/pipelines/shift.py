@@ -6,15 +6,18 @@ check → boundary → stop → start → verify → done, or rollback. Every st
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from gearshift.errors import GearshiftError, ShiftError
+from gearshift.errors import ShiftError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.driver import Driver
+
+log = logging.getLogger(__name__)
 
 _LONG = 5.0
 """Seconds; of a longer pause the ledger says what took them."""
@@ -38,6 +41,7 @@ class Shifted:
 def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on_step: Step) -> Shifted:
     """Bring a running pipeline into a gear, or leave it in the one it has."""
     pipeline = driver.pipeline
+    on_step = _quietly(on_step)
     on_step("check", f"can {pipeline.name} run in {gear}?")
     checker.require(driver, gear)
     with driver.lock:
@@ -53,17 +57,22 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
         driver.halt()
         try:
             pause = _run(driver, gear, f"shift from {before}", stopped, on_step)
-        except GearshiftError as error:
+        except Exception as raised:  # whatever it was: a pipeline never stays between two gears
+            error = driver.explain(raised)
             on_step("rollback", f"{gear} failed: {error}; going back to {before}")
             driver.halt(str(error))
-            _run(driver, before, f"rollback: {error.what}", stopped, on_step)
+            if before is Gear.BATCH:
+                driver.await_calendar()  # nobody asked for a batch
+            else:
+                _run(driver, before, f"rollback: {error.what}", stopped, on_step)
+            back = "batch waits for its next run" if before is Gear.BATCH else f"{before} runs"
             raise ShiftError(
-                f"{gear} did not work, {before} runs again: {error.what}",
+                f"{gear} did not work, {back} again: {error.what}",
                 hint=error.hint,
                 pipeline=pipeline.name,
                 file=error.file,
                 line=error.line,
-            ) from error
+            ) from raised
         replayed = driver.books.count_replays()
     on_step("done", f"{pipeline.name} runs in {gear}")
     return Shifted(
@@ -74,6 +83,18 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
         pause=pause,
         replayed=replayed,
     )
+
+
+def _quietly(on_step: Step) -> Step:
+    """Who listens may go away; the shift does not stop for that."""
+
+    def step(name: str, words: str) -> None:
+        try:
+            on_step(name, words)
+        except Exception:
+            log.warning("step %s of a shift was not reported", name, exc_info=True)
+
+    return step
 
 
 def _run(driver: Driver, gear: Gear, why: str, stopped: float, on_step: Step) -> float:

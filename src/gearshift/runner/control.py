@@ -8,6 +8,7 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,11 @@ def _handler(
                 return
             self._begin(200)
             try:
-                shift(pipeline, gear, now, self._line)
+                shift(pipeline, gear, now, self._tell)
             except GearshiftError as error:
-                self._line({"error": describe(error)})
+                self._tell({"error": describe(error)})
             except Exception as error:
-                self._line({"error": {"kind": "ShiftError", "what": f"{type(error).__name__}: {error}"}})
+                self._tell({"error": {"kind": "ShiftError", "what": f"{type(error).__name__}: {error}"}})
 
         def _allowed(self) -> bool:
             # The token keeps other users out.
@@ -115,6 +116,11 @@ def _handler(
             self.send_header("Content-Type", kind)
             self.send_header("Connection", "close")
             self.end_headers()
+
+        def _tell(self, data: dict[str, Any]) -> None:
+            # A client may go away in the middle of a shift; the shift goes on without it.
+            with suppress(OSError):
+                self._line(data)
 
         def _line(self, data: dict[str, Any]) -> None:
             self.wfile.write(json.dumps(data).encode() + b"\n")

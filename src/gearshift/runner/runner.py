@@ -164,6 +164,7 @@ class Runner:
         self.engine = Engine(
             spark=self.spark, connection=connection, settings=self.settings, graph=self.graph, admin=admin
         )
+        self._at_exit(self.engine.publisher.close)
         letters = self._exit.enter_context(DeadLetters(connection))
         self._checker = Checker(self.engine)
         self._checker.reports = dict(reports)
@@ -315,6 +316,7 @@ class Runner:
             "freshness": driver.pipeline.promise,
             "state": condition.state,
             "error": condition.error,
+            "warning": self.engine.publisher.problem(driver.pipeline.target.name),
             "records_per_second": self._rates.arriving.get(driver.pipeline.name),
             "written_per_second": self._rates.written.get(driver.pipeline.name),
             "batch_records_per_second": round(latest.records / took, 1) if latest and took else None,

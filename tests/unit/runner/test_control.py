@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,17 @@ KINDS = sorted(
 REFUSED = GearRefusedError("no", hint="write it otherwise", pipeline="copy", file="app.py", line=7)
 
 
+FINISHED = threading.Event()
+GONE = threading.Event()
+
+
 def shift(pipeline: str, gear: str, now: bool, emit: Emit) -> None:
     emit({"step": "check", "words": f"can {pipeline} run in {gear}?"})
+    if pipeline == "abandoned":
+        assert GONE.wait(10)
+        for number in range(50):
+            emit({"step": "start", "words": f"{number} " * 10_000})
+        FINISHED.set()
     if pipeline == "refused":
         raise REFUSED
     if pipeline == "broken":
@@ -159,3 +170,17 @@ def test_only_its_user_can_read_the_note_and_it_is_read_as_it_was_left(home: Pat
     assert Note.find(home) is None
     (home / "runner.json").write_text("{")
     assert Note.find(home) is None
+
+
+def test_a_client_that_goes_away_stops_no_shift(control: Control, capfd: pytest.CaptureFixture[str]) -> None:
+    body = json.dumps({"pipeline": "abandoned", "gear": "batch", "now": False})
+    with socket.create_connection(("127.0.0.1", control.port)) as client:
+        client.sendall(
+            f"POST /shift HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {control.token}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        assert b"200" in client.recv(100)
+    GONE.set()
+    assert FINISHED.wait(10), "the shift was given up"
+    assert request(control)[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
