@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 import gearshift as gs
+from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
+from gearshift.schemas import Registry, pack
 from gearshift.settings import Settings
 from gearshift.topics import Producer, read
 from tests.flow import values
@@ -62,3 +65,71 @@ def test_a_schema_registered_while_a_pipeline_runs_costs_no_record(unique: str, 
         assert ledger.gap == 0
         assert list(read(connection, readings.dead_letters)) == []
         assert any("schema id" in stretch.why for stretch in ledger.stretches)
+
+
+def test_unknown_schema_ids_cost_no_valid_record_in_any_gear(unique: str, settings: Settings) -> None:
+    """Garbage ids are asked of the registry once, a version registered after them is read, and a batch gets through."""
+    app = gs.App(unique)
+    readings = app.topic(f"{unique}-readings", value=OldReading, key="meter", partitions=2)
+    copies = {
+        gear: app.topic(f"{unique}-{gear}", value=OldReading, key="meter", partitions=2)
+        for gear in ("near-real-time", "real-time", "batch")
+    }
+
+    @app.pipeline(source=readings, to=copies["near-real-time"], gear="near-real-time", freshness="10 seconds")
+    def near_real_time(readings: DataFrame) -> DataFrame:
+        return readings
+
+    @app.pipeline(source=readings, to=copies["real-time"], gear="real-time", freshness="1 second")
+    def real_time(readings: DataFrame) -> DataFrame:
+        return readings
+
+    @app.pipeline(source=readings, to=copies["batch"], gear="batch", freshness="1 day")
+    def batch(readings: DataFrame) -> DataFrame:
+        return readings
+
+    evolved = gs.App(unique).topic(readings.name, value=NewReading, key="meter", partitions=2)
+    letters: Counter[str] = Counter()
+
+    def dead() -> Counter[str]:
+        letters.clear()
+        for letter in read(runner.engine.connection, readings.dead_letters):
+            letters[(letter.header("__connect.errors.connector.name") or b"").decode().partition(".")[2]] += 1
+        return letters
+
+    def meters(gear: str) -> set[str]:
+        return {reading.meter for reading in values(runner.engine.connection, copies[gear])}
+
+    with Runner(app, settings) as runner:
+        connection = runner.engine.connection
+        with Registry(connection) as registry, Producer(connection) as producer:
+            first = registry.register(readings)
+            eventually(
+                lambda: all(
+                    runner.drivers[name].condition.state in ("running", "waiting") for name in runner.drivers
+                )
+            )
+            producer.send(readings, OldReading("old", 1.0))
+            for number in range(20):  # ids that this registry may give out one day
+                producer.send_bytes(readings.name, pack(first + 50_000 + number, b"\x02a12345678"))
+            producer.flush()
+            live = ("near_real_time", "real_time")
+            eventually(lambda: all(dead()[name] == 20 for name in live), every=0.5)
+            restarts = {name: runner.drivers[name].condition.restarts for name in live}
+            assert max(restarts.values()) <= 1, restarts
+            with Producer(connection) as new:
+                for number in range(50):
+                    new.send(evolved, NewReading(f"new-{number}", 2.0, "W"))
+            wanted = {"old"} | {f"new-{number}" for number in range(50)}
+            eventually(
+                lambda: all(meters(gear) == wanted for gear in ("near-real-time", "real-time")), every=0.5
+            )
+            assert {name: dead()[name] for name in live} == dict.fromkeys(live, 20)
+            restarts = {name: runner.drivers[name].condition.restarts for name in live}
+            assert max(restarts.values()) <= 2, restarts
+
+            runner.shift("batch", Gear.BATCH)
+            assert meters("batch") == wanted
+            eventually(lambda: dead()["batch"] == 20, every=0.5)
+            for driver in runner.drivers.values():
+                assert driver.books.ledger.gap == 0

@@ -12,7 +12,7 @@ from gearshift.definitions import Pipeline, Topic
 from gearshift.errors import GearshiftError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat, open_folder
-from gearshift.pipelines.dead_letters import set_aside
+from gearshift.pipelines.dead_letters import SetAside, set_aside
 from gearshift.pipelines.engine import Engine, Versions
 from gearshift.pipelines.ledger import Batch, Ledger, Stretch
 from gearshift.pipelines.listener import Progress
@@ -40,8 +40,10 @@ class Books:
         self._pipeline = pipeline
         self._letters = letters
         self._lock = threading.RLock()
-        self._reports: queue.Queue[Progress | None] = queue.Queue()
-        self._reported: dict[int, Progress] = {}
+        self._reports: queue.Queue[tuple[Progress, Versions] | None] = queue.Queue()
+        self._reported: dict[int, tuple[Progress, Versions]] = {}
+        self.unknown_ids: frozenset[int] = frozenset()
+        """Schema ids of the records that were set aside last which no registered version has."""
         self._rows: dict[int, int] = {}
         self._news = threading.Condition(self._lock)
         self._closing = False
@@ -69,7 +71,7 @@ class Books:
 
     def report(self, progress: Progress) -> None:
         """Take a batch's report; returns at once."""
-        self._reports.put(progress)
+        self._reports.put((progress, self._versions))
 
     def close(self) -> None:
         """Finish what was reported and stop."""
@@ -142,16 +144,18 @@ class Books:
             self.ledger.add(batch)
 
     def _enter_all(self) -> None:
-        while (progress := self._reports.get()) is not None:
+        while (report := self._reports.get()) is not None:
             try:
-                self._enter(progress)
+                self._enter(*report)
             except Exception:
-                log.exception("%s: batch %d is not in the ledger yet", self._pipeline.name, progress.batch_id)
+                log.exception(
+                    "%s: batch %d is not in the ledger yet", self._pipeline.name, report[0].batch_id
+                )
             finally:
                 self._reports.task_done()
         self._reports.task_done()
 
-    def _enter(self, progress: Progress) -> None:
+    def _enter(self, progress: Progress, versions: Versions) -> None:
         batch = Batch(
             id=progress.batch_id,
             timestamp_ms=progress.settled_ms,
@@ -163,7 +167,7 @@ class Books:
         )
         with self._news:
             if self.ledger.add(batch):
-                self._reported[batch.id] = progress
+                self._reported[batch.id] = progress, versions
                 self._news.notify_all()
 
     def _behind(self) -> bool:
@@ -181,9 +185,9 @@ class Books:
                         return
                     self._news.wait()
                 number = self.ledger.dead_through + 1
-                progress = self._reported.get(number)
+                reported = self._reported.get(number)
             try:
-                self._look_after(number, progress, tried=tried)
+                self._look_after(number, reported, tried=tried)
                 if not self._behind():
                     self._mirror()
                 wait, tried = 1.0, False
@@ -196,24 +200,26 @@ class Books:
                     self._news.wait(wait)
                 wait = min(wait * 2, _LONGEST_WAIT)
 
-    def _look_after(self, number: int, progress: Progress | None, *, tried: bool) -> None:
+    def _look_after(self, number: int, reported: tuple[Progress, Versions] | None, *, tried: bool) -> None:
         """Set aside what a batch could not decode; a batch that was not reported is looked through."""
-        found = 0
-        if progress is not None and progress.corrupt:
-            set_aside(
+        found = SetAside()
+        missed = 0
+        if reported is not None and reported[0].corrupt:
+            progress, versions = reported
+            found = set_aside(
                 self._engine,
                 self._pipeline,
-                self._versions,
+                versions,
                 starts=progress.starts or self.ledger.checkpoint.first_offsets(),
                 ends=progress.ends,
                 corrupt=progress.corrupt,
                 letters=self._letters,
                 written_since_ms=int(progress.began.timestamp() * 1000) if tried else None,
             )
-        elif progress is None and (logged := self.ledger.checkpoint.batch(number)) is not None:
+        elif reported is None and (logged := self.ledger.checkpoint.batch(number)) is not None:
             previous = self.ledger.checkpoint.batch(number - 1) if number else None
             known = next((batch.dead for batch in self.ledger.recent if batch.id == number), 0)
-            found = -known + set_aside(
+            found = set_aside(
                 self._engine,
                 self._pipeline,
                 self._versions,
@@ -223,9 +229,11 @@ class Books:
                 letters=self._letters,
                 written_since_ms=logged.timestamp_ms,
             )
+            missed = found.count - known
         with self._lock:
-            self.ledger.add_dead(number, found)
+            self.ledger.add_dead(number, missed)
             self._reported.pop(number, None)
+            self.unknown_ids = found.unknown_ids or self.unknown_ids
 
     def _mirror(self) -> None:
         """Spark commits no offsets: a consumer group of the pipeline's name shows Kafka's own tools how far it is."""

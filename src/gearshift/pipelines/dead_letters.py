@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from pyspark.sql import functions as F
 
 from gearshift.definitions import Pipeline, Topic
-from gearshift.errors import DecodeError
+from gearshift.errors import DecodeError, TopicMissingError
 from gearshift.pipelines import reading
 from gearshift.pipelines.changes import WHY
 from gearshift.pipelines.checkpoint import Offsets
@@ -18,9 +20,21 @@ from gearshift.pipelines.engine import Engine, Versions
 from gearshift.pipelines.listener import Corrupt
 from gearshift.schemas.wire import unpack
 from gearshift.topics import DeadLetter, DeadLetters, read
-from gearshift.topics.dead_letters import CONNECT
+from gearshift.topics.letters import Letter
 
 log = logging.getLogger(__name__)
+
+_WRITTEN_AT_ONCE = 1000
+_MOST_UNKNOWN_IDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """What a batch's range held."""
+
+    count: int = 0
+    unknown_ids: frozenset[int] = frozenset()
+    """Schema ids of records that no registered version has."""
 
 
 def set_aside(
@@ -33,13 +47,15 @@ def set_aside(
     corrupt: Mapping[str, Corrupt] | None,
     letters: DeadLetters,
     written_since_ms: int | None = None,
-) -> int:
-    """Write the corrupt records between the offsets to their topics' dead letters; how many there were.
+) -> SetAside:
+    """Write the corrupt records between the offsets to their topics' dead letters.
 
-    `corrupt` narrows the ranges to what a batch observed; None looks through all of them. After a
-    crash, `written_since_ms` names the time from which dead letters may have been written already.
+    `versions` are those that the batch was read with. `corrupt` narrows the ranges to what a batch observed; None looks
+    through all of them. After a crash, `written_since_ms` names the time from which dead letters may have been
+    written already.
     """
     total = 0
+    unknown: set[int] = set()
     for name, topic in pipeline.topics.items():
         if corrupt is not None and name not in corrupt:
             continue
@@ -54,32 +70,42 @@ def set_aside(
         if written_since_ms is not None:
             seen = _written_already(engine, pipeline, topic, written_since_ms)
         found = _corrupt_records(engine, pipeline, topic, versions[topic.name], narrowed)
-        fresh = [letter for letter in found if (letter.partition, letter.offset) not in seen]
-        letters.write(fresh)
-        total += len(found)
-        if fresh:
+        written, first_reason = 0, ""
+        while piece := list(islice(found, _WRITTEN_AT_ONCE)):
+            fresh = [letter for letter in piece if (letter.partition, letter.offset) not in seen]
+            written += letters.write(fresh)
+            total += len(piece)
+            if fresh and not first_reason:
+                first_reason = fresh[0].reason
+            known = versions[topic.name].writers
+            unknown.update(
+                letter.schema_id
+                for letter in islice(fresh, _MOST_UNKNOWN_IDS)
+                if letter.schema_id is not None and letter.schema_id not in known
+            )
+        if written:
             log.warning(
-                "%s: %d records of %s set aside in %s",
+                '%s: %s of %s set aside in %s: %s; see "gearshift dlq list"',
                 pipeline.name,
-                len(fresh),
+                "1 record" if written == 1 else f"{written} records",
                 topic.name,
                 topic.dead_letters,
+                first_reason,
             )
-    return total
+    return SetAside(total, frozenset(islice(unknown, _MOST_UNKNOWN_IDS)))
 
 
 def _written_already(engine: Engine, pipeline: Pipeline, topic: Topic, since_ms: int) -> set[tuple[int, int]]:
     """Where the records were that this pipeline has set aside since an instant."""
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
-    starts = {
-        place[1]: offset for place, offset in engine.admin.offsets_at([topic.dead_letters], since).items()
-    }
-    ours = engine.query_name(pipeline).encode()
-    return {
-        (int(record.header(f"{CONNECT}partition") or b"-1"), int(record.header(f"{CONNECT}offset") or b"-1"))
-        for record in read(engine.connection, topic.dead_letters, start=starts)
-        if record.header(f"{CONNECT}connector.name") == ours
-    }
+    try:
+        offsets = engine.admin.offsets_at([topic.dead_letters], since)
+    except TopicMissingError:
+        return set()
+    starts = {place[1]: offset for place, offset in offsets.items()}
+    found = map(Letter.of, read(engine.connection, topic.dead_letters, start=starts))
+    ours = engine.query_name(pipeline)
+    return {letter.origin for letter in found if letter.failed_in == ours and letter.origin is not None}
 
 
 def _narrow(
@@ -101,19 +127,32 @@ def _corrupt_records(
     topic: Topic,
     versions: reading.Versions,
     ranges: Mapping[int, tuple[int, int]],
-) -> list[DeadLetter]:
+) -> Iterator[DeadLetter]:
     """The same decoding that the query does, so that both call the same records corrupt."""
-    described = engine.admin.require([topic.name])[topic.name].partitions
     # Spark wants every partition named; the others get an empty range.
-    starts = {partition: ranges.get(partition, (0, 0))[0] for partition in range(described)}
-    ends = {partition: ranges.get(partition, (0, 0))[1] for partition in range(described)}
+    starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for (_, partition), earliest in engine.admin.begin_offsets([topic.name]).items():
+        first, end = ranges.get(partition, (earliest, earliest))
+        if first < earliest:
+            log.error(
+                "%s: %s/%d: retention removed offsets %d to %d before the corrupt records among them were set aside",
+                pipeline.name,
+                topic.name,
+                partition,
+                first,
+                min(end, earliest) - 1,
+            )
+        starts[partition], ends[partition] = max(first, earliest), max(end, earliest)
+    if starts == ends:
+        return
     raw = reading.read_range(engine.spark, engine.connection, topic.name, starts, ends)
-    bad = reading.decode(raw, topic, versions).where(F.col(reading.CORRUPT))
+    bad = reading.decode(raw, topic, replace(versions, asks=False)).where(F.col(reading.CORRUPT))
     columns = ["key", "value", "headers", "partition", "offset", "timestamp"]
     if topic.envelope is not None:
         columns.append(WHY)
-    found = bad.select(*columns).orderBy("partition", "offset").collect()
-    return [_letter(engine, pipeline, row, topic, versions) for row in found]
+    for row in bad.select(*columns).toLocalIterator():
+        yield _letter(engine, pipeline, row, topic, versions)
 
 
 def _letter(
@@ -141,5 +180,5 @@ def _reason(value: bytes | None, topic: Topic, versions: reading.Versions) -> tu
     except DecodeError as error:
         return None, error.what
     if schema_id not in versions.writers:
-        return schema_id, f"schema id {schema_id} is not registered for {topic.subject}"
+        return schema_id, f"schema id {schema_id} was not registered for {topic.subject}"
     return schema_id, f"{len(payload)} bytes do not fit schema id {schema_id} of {topic.subject}"

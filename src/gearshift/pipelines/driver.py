@@ -25,9 +25,10 @@ from gearshift.pipelines.checkpoint import Offsets
 from gearshift.pipelines.engine import Engine, Gate
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_schedule import IntervalSchedule
+from gearshift.pipelines.known_schemas import KnownSchemas
 from gearshift.pipelines.ledger import Batch, Stretch
 from gearshift.pipelines.listener import Progress
-from gearshift.pipelines.reading import UNKNOWN_SCHEMA, Versions, kafka_options
+from gearshift.pipelines.reading import kafka_options
 from gearshift.pipelines.tasks import Tasks
 from gearshift.pipelines.writing import records
 from gearshift.schemas import Registry
@@ -66,7 +67,7 @@ class Driver:
         self.query: StreamingQuery | None = None
         self.stretch: Stretch | None = None
         self._registry = registry
-        self._refused: set[int] = set()
+        self._schemas = KnownSchemas(engine, pipeline, registry)
         self._since = 0
         self._refused_by_table: TableError | None = None
         self._gate = Gate()
@@ -93,7 +94,7 @@ class Driver:
     def open(self, why: str = "run") -> None:
         """Go on where the ledger ends, and keep going."""
         with self.lock:
-            self.books.versions = self._read_versions()
+            self.books.versions = self._schemas.read(self._since)
             self.books.settle()
             if self.gear is Gear.BATCH:
                 self.condition.state = "waiting"
@@ -121,7 +122,7 @@ class Driver:
         if self._stopping.is_set():
             raise RunnerError("the runner is stopping", hint="start it again", pipeline=self.pipeline.name)
         self.gear = gear
-        self.books.versions = self._read_versions()
+        self.books.versions = self._schemas.read(self._since)
         self._gate = Gate()
         self._refused_by_table = None
         stretch = self.stretch = self.books.begin(gear, why)
@@ -133,10 +134,13 @@ class Driver:
                 self._run_batch(stretch)
         except Exception as error:
             failure = self.explain(error)
-            if self._begins_anew(failure):
-                self.halt()
-                return self.start(gear, f"the source began anew at {self._since}")
-            self.halt(str(failure))
+            try:
+                answer = self._answer(failure)
+            except GearshiftError as unanswered:
+                failure, answer = unanswered, None
+            self.halt(None if answer else str(failure))
+            if answer:
+                return self.start(gear, answer)
             raise failure from error
         return stretch
 
@@ -209,6 +213,9 @@ class Driver:
                     hint="see the Spark log for what it waits for",
                     pipeline=self.pipeline.name,
                 )
+                if self._resume(query, failure):
+                    query = self.query
+                    continue
                 # The check has counted the slots: those that lack are held by the batch of another pipeline.
                 if self.stretch is None or _NO_SLOT not in failure.what or time.monotonic() > until:
                     raise failure
@@ -237,9 +244,13 @@ class Driver:
         query = self.query
         while self.gear is Gear.REAL_TIME and query is not None:
             if not query.isActive:
-                raise self._failure(query) or QueryError(
+                failure = self._failure(query) or QueryError(
                     "the query ended at once", pipeline=self.pipeline.name
                 )
+                if not self._resume(query, failure):
+                    raise failure
+                query = self.query
+                continue
             if self._written() > before or time.monotonic() - since > _SILENT_FOR:
                 break
             with self._progressed:
@@ -292,6 +303,7 @@ class Driver:
             self._backoff = 1.0
             if self.stretch is not None and not self.stretch.verified:
                 self.books.mark(self.stretch, verified=True)
+            self._read_registered()
         if self.stretch is not None and any(s.replayed is None for s in self.books.ledger.stretches[:-1]):
             self.books.count_replays()
         if self.condition.state == "failed":  # what failed was beside the query, and works again
@@ -299,20 +311,33 @@ class Driver:
 
     def _recover(self, query: StreamingQuery) -> None:
         failure = self._failure(query)
-        if failure is not None and self._begins_anew(failure):
-            self.halt()
-            self.start(self.gear, f"the source began anew at {self._since}")
+        if failure is not None and self._resume(query, failure):
             return
-        unknown = re.search(rf"{UNKNOWN_SCHEMA}=(\d+);", str(failure)) if failure else None
         self.halt(str(failure) if failure else "the query ended by itself")
         self.condition.restarts += 1
-        if unknown:
-            self._learn(int(unknown[1]))
-            self.start(self.gear, f"schema id {unknown[1]}")
-            return
         raise failure or QueryError(
             "the query ended by itself", hint="it is started again", pipeline=self.pipeline.name
         )
+
+    def _resume(self, query: StreamingQuery, failure: GearshiftError) -> bool:
+        """Start again at once a query that stopped only to ask something; whether one runs again."""
+        with self.lock:
+            if self.query is not query:
+                return self.query is not None  # another thread was faster
+            answer = self._answer(failure)
+            if answer is None:
+                return False
+            self.halt()
+            self.condition.restarts += 1
+            self.start(self.gear, answer)
+            return True
+
+    def _answer(self, failure: GearshiftError) -> str | None:
+        """Answer what a query stopped for, and say why it starts again; None if it just failed."""
+        if self._begins_anew(failure):
+            return f"the source began anew at {self._since}"
+        self._schemas.refuse(self.books.unknown_ids)
+        return self._schemas.learn(failure)
 
     def _begins_anew(self, failure: GearshiftError) -> bool:
         """Let the table forget what was before a truncate or a new snapshot; whether this is why the query stopped."""
@@ -324,11 +349,11 @@ class Driver:
         self._since = int(found[1])
         return True
 
-    def _learn(self, schema_id: int) -> None:
-        """A record came with an id that was not registered when the query started: new, or never heard of."""
-        known = {id_ for versions in self._read_versions().values() for id_ in versions.writers}
-        if schema_id not in known:
-            self._refused.add(schema_id)
+    def _read_registered(self) -> None:
+        """Read a schema id that was garbage when it was first met, if the registry has given it out since."""
+        if (id_ := self._schemas.find_registered()) is not None:
+            self.halt()
+            self.start(self.gear, f"schema id {id_}")
 
     def _back_off(self, failure: GearshiftError) -> None:
         self.condition.state, self.condition.error = "failed", str(failure)
@@ -439,21 +464,6 @@ class Driver:
                 error.pipeline = self.pipeline.name
                 self._refused_by_table = error  # Spark passes on its text, in the middle of a traceback
                 raise
-
-    def _read_versions(self) -> dict[str, Versions]:
-        keeps = isinstance(self.pipeline.target, Table)
-        return {
-            topic.name: Versions(
-                writers=self._schemas(topic.subject) if topic.is_registered else {},
-                refused=frozenset(self._refused),
-                keys=self._schemas(f"{topic.name}-key") if topic.envelope and topic.is_registered else {},
-                since=self._since if keeps and topic.as_of else None,
-            )
-            for topic in self.pipeline.topics.values()
-        }
-
-    def _schemas(self, subject: str) -> dict[int, str]:
-        return {id_: schema.text for id_, schema in self._registry.versions(subject).items()}
 
     def _target_schema(self) -> int | None:
         target = self.pipeline.target

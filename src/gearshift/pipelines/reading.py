@@ -31,20 +31,23 @@ AGE = "_age"
 DECODED = "_decoded"
 UNKNOWN_SCHEMA = "GEARSHIFT_UNKNOWN_SCHEMA_ID"
 _REGISTERED_SOON = 100_000  # ids a registry may give out while a query runs; beyond them an id is noise
+_RANGE_PIECE = 5000
 _LATENCY_SAMPLE = 16  # one record in so many tells its age; all of them would cost more than they tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """The schemas a topic's records were written with, by registry id.
-
-    `refused` holds ids that were met and that the registry does not know.
-    """
+    """The schemas a topic's records were written with, by registry id."""
 
     writers: Mapping[int, str]
     refused: frozenset[int] = frozenset()
+    """Ids that were met and that the registry does not know."""
+    asked_until: Mapping[int, int] = defaulting(default_factory=dict[int, int])
+    """By partition, where the topic ended when the registry was asked: an unknown id before that is garbage."""
     keys: Mapping[int, str] = defaulting(default_factory=dict[int, str])
     """Of changes in Avro: the schemas of the records' keys."""
+    asks: bool = True
+    """Whether an id that may be new stops the query; otherwise its record is corrupt."""
     since: int | None = None
     """Of rows as they are now: the position before which a table has forgotten all; None where no table forgets."""
 
@@ -87,7 +90,7 @@ def read_range(
     starts: Mapping[int, int],
     ends: Mapping[int, int],
 ) -> DataFrame:
-    """The records of a topic between offsets, headers too."""
+    """The records of a topic between offsets that are still there, headers too; in pieces that fit in memory."""
     bounds = [{topic: {str(p): bound[p] for p in ends}} for bound in (starts, ends)]
     return (
         spark.read.format("kafka")
@@ -96,6 +99,8 @@ def read_range(
         .option("startingOffsets", json.dumps(bounds[0]))
         .option("endingOffsets", json.dumps(bounds[1]))
         .option("includeHeaders", "true")
+        .option("maxRecordsPerPartition", _RANGE_PIECE)
+        .option("failOnDataLoss", "false")
         .option(*_COMMITTED)
         .load()
     )
@@ -174,13 +179,10 @@ def _decode_avro_changes(raw: DataFrame, topic: Topic, versions: Versions) -> Da
             data[name] = F.when(starts, change_avro.datum(F.expr(f"substring({column}, 6)"), writer))
             chosen[column] = _when(chosen[column], starts, made(topic, F.col(name), writer))
     found = _otherwise(chosen["value"], changes.envelope_type(topic), versions)
-    key, none = chosen["key"], F.lit(None).cast(changes.key_type(topic))
-    decoded = changes.decode(
-        raw.withColumns(data) if data else raw,
-        topic,
-        found,
-        key.otherwise(none) if key is not None else none,
-    )
+    key = F.lit(None).cast(changes.key_type(topic))
+    if chosen["key"] is not None:
+        key = _otherwise(chosen["key"], changes.key_type(topic), versions, "key")
+    decoded = changes.decode(raw.withColumns(data) if data else raw, topic, found, key)
     return decoded.withColumn(CORRUPT, F.col(WHY).isNotNull())
 
 
@@ -237,18 +239,29 @@ def _when(chosen: Column | None, condition: Column, value: Column) -> Column:
     return F.when(condition, value) if chosen is None else chosen.when(condition, value)
 
 
-def _otherwise(chosen: Column | None, type_: StructType, versions: Versions) -> Column:
+def _otherwise(chosen: Column | None, type_: StructType, versions: Versions, column: str = "value") -> Column:
     """A schema registered while the query runs must not make dead letters: the query stops and starts with it.
 
-    Registries count ids upwards, so only an id a little above the highest known can be such a one.
+    Registries count ids upwards over all subjects, and give the id of another subject to the same schema: so any id
+    up to a little above the highest known can be such a one.
     """
-    highest = max((*versions.writers, *versions.refused), default=0)
-    id_ = F.expr("cast(conv(hex(substring(value, 2, 4)), 16, 10) as bigint)")
+    nothing = F.lit(None).cast(type_)
+    if not versions.asks:
+        return nothing if chosen is None else chosen.otherwise(nothing)
+    known = versions.writers if column == "value" else versions.keys
+    id_ = F.expr(f"cast(conv(hex(substring({column}, 2, 4)), 16, 10) as bigint)")
     may_be_new = (
-        F.expr("substring(value, 1, 1) = X'00'")
-        & (F.expr("length(value)") > 5)
-        & id_.between(highest + 1, highest + _REGISTERED_SOON)
+        F.expr(f"substring({column}, 1, 1) = X'00'")
+        & (F.expr(f"length({column})") > 5)
+        & id_.between(1, max(known, default=0) + _REGISTERED_SOON)
     )
+    if versions.refused:
+        may_be_new = may_be_new & ~id_.isin(*sorted(versions.refused))
+    if versions.asked_until:
+        ends = (f"{versions.asked_until.get(p, 0)}L" for p in range(max(versions.asked_until) + 1))
+        may_be_new = may_be_new & F.expr(
+            f"offset >= coalesce(try_element_at(array({', '.join(ends)}), partition + 1), 0L)"
+        )
     stop = F.raise_error(F.concat(F.lit(f"{UNKNOWN_SCHEMA}="), id_.cast("string"), F.lit(";")))
     # Cast to the type itself: a branch that gives null anyway is optimised away with all it would have raised.
-    return _when(chosen, may_be_new, stop.cast(type_)).otherwise(F.lit(None).cast(type_))
+    return _when(chosen, may_be_new, stop.cast(type_)).otherwise(nothing)

@@ -1,0 +1,90 @@
+"""Which schema ids stop a query, which are passed over, and when the registry is asked again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+import gearshift as gs
+from gearshift.errors import QueryError
+from gearshift.pipelines import known_schemas
+from gearshift.pipelines.known_schemas import KnownSchemas
+from tests.flow import Event
+
+
+class Known:
+    """A registry and a topic's end, as far as KnownSchemas looks at them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ids = [3]
+        self.end = 10
+        self.now = 100.0
+        monkeypatch.setattr(known_schemas, "time", SimpleNamespace(monotonic=lambda: self.now))
+        app = gs.App("known")
+        events = app.topic("events", value=Event, key="key", partitions=1)
+        copies = app.topic("copies", value=Event, key="key", partitions=1)
+
+        @app.pipeline(source=events, to=copies, gear="real-time")
+        def copy(events: DataFrame) -> DataFrame:
+            return events
+
+        admin = SimpleNamespace(end_offsets=lambda _: {("events", 0): self.end})
+        registry: Any = SimpleNamespace(
+            versions=lambda _: {i: SimpleNamespace(text=f"{i}") for i in self.ids}
+        )
+        engine: Any = SimpleNamespace(admin=admin)
+        self.schemas = KnownSchemas(engine, app.graph.pipelines["copy"], registry)
+
+    def read(self) -> tuple[set[int], set[int], int]:
+        found = self.schemas.read(0)["events"]
+        return set(found.writers), set(found.refused), found.asked_until[0]
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Known:
+    return Known(monkeypatch)
+
+
+def stopped_at(id_: int) -> QueryError:
+    return QueryError(f"the query failed: GEARSHIFT_UNKNOWN_SCHEMA_ID={id_};")
+
+
+def test_a_refused_id_counts_for_itself_alone_and_all_that_lies_before_it_is_judged(known: Known) -> None:
+    assert known.read() == ({3}, set(), 10)
+    known.end = 30
+    assert known.schemas.learn(stopped_at(50_004)) == "schema id 50004 is not registered"
+    assert known.read() == ({3}, {50_004}, 30)
+    known.ids.append(5)
+    assert known.schemas.learn(stopped_at(5)) == "schema id 5"
+    assert known.read() == ({3, 5}, {50_004}, 30)
+
+
+def test_without_news_the_versions_stay_so_that_a_shift_keeps_its_plan(known: Known) -> None:
+    before = known.schemas.read(0)
+    known.end = 99
+    assert known.schemas.read(0) == before
+
+
+def test_a_refused_id_is_asked_for_again_every_few_seconds_and_read_once_it_is_registered(
+    known: Known,
+) -> None:
+    known.schemas.learn(stopped_at(5))
+    known.read()
+    known.ids.append(5)
+    assert known.schemas.find_registered() is None  # asked just now
+    known.now += 6
+    assert known.schemas.find_registered() == 5
+    assert known.read()[:2] == ({3, 5}, set())
+
+
+def test_what_stopped_for_another_reason_is_not_answered(known: Known) -> None:
+    assert known.schemas.learn(QueryError("the query failed: / by zero")) is None
+
+
+def test_refused_ids_do_not_grow_without_end(known: Known) -> None:
+    known.schemas.refuse(range(10, 5000))
+    refused = known.read()[1]
+    assert len(refused) == 1000 and 4999 in refused
