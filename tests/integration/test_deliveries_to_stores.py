@@ -20,6 +20,7 @@ from gearshift.destinations.cassandra_driver import ContactPoints, connect
 from gearshift.errors import DeliveryError
 from gearshift.schemas import Registry
 from gearshift.topics import Admin, Producer, read
+from tests.gateways import HttpGateway, SmtpGateway
 from tests.support import eventually
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -71,7 +72,12 @@ def test_a_row_that_cannot_be_written_is_set_aside_and_the_rest_is_there_once(
     app, readings = declared(unique, connection)
     with psycopg.connect(dsn, autocommit=True) as database:
         database.execute(
-            f"create table {unique} (meter_id text, n int, load_kw float check (load_kw < 100))".encode()
+            f"""
+            create table {unique} (meter_id text, n int, load_kw float check (load_kw < 100));
+            create function {unique}() returns trigger language plpgsql as $$ begin
+                if new.load_kw < 0 then raise 'load_kw below zero'; end if; return new; end $$;
+            create trigger refuse before insert on {unique} for each row execute function {unique}();
+            """.encode()
         )
         target = gs.destinations.Postgres(table=unique, dsn=dsn, create=False)
 
@@ -82,19 +88,19 @@ def test_a_row_that_cannot_be_written_is_set_aside_and_the_rest_is_there_once(
 
         with Producer(connection) as producer:
             for n in range(500):
-                load = 1000.0 if n % 100 == 7 else 1.0
+                load = {7: 1000.0, 8: -1.0}.get(n % 100, 1.0)
                 producer.send(readings, Reading(f"m{n % 9}", n, NOON, load))
         with running(app, connection, "keep") as worker:
-            eventually(lambda: worker.counts.delivered == 495)
+            eventually(lambda: worker.counts.delivered == 490)
         # The group forgets where it was; the table does not, and drops what it has seen.
         with Admin(connection) as admin:
             admin.commit_group(f"{unique}.keep", dict.fromkeys(admin.end_offsets([readings.name]), 0))
         with running(app, connection, "keep") as worker:
             eventually(lambda: worker.counts.delivered == 500)
         rows = database.execute(f"select n from {unique}".encode()).fetchall()
-    assert sorted(n for (n,) in rows) == [n for n in range(500) if n % 100 != 7]
+    assert sorted(n for (n,) in rows) == [n for n in range(500) if n % 100 not in (7, 8)]
     letters = list(read(connection, readings.dead_letters))
-    assert len(letters) == 5
+    assert len(letters) == 10
     assert all(b"load_kw" in (letter.header("gearshift.reason") or b"") for letter in letters)
 
 
@@ -167,4 +173,41 @@ def test_after_a_failed_write_nothing_later_is_written_and_a_restart_loses_nothi
         after = numbers()
     assert max(before) < 300, f"{len(before)} rows, up to {max(before)}"
     assert after == [n for n in range(400) if n % 10 != 3]
+    assert list(read(connection, readings.dead_letters)) == []
+
+
+def test_a_refused_login_stops_a_delivery_and_sets_nothing_aside(connection: Connection, unique: str) -> None:
+    app, readings = declared(unique, connection, partitions=1)
+    with HttpGateway(accounts={"AC1": "right"}) as provider, SmtpGateway(users={"alerts": "right"}) as server:
+        sms = gs.destinations.Sms(account="AC1", token="wrong", sender="+15005550006", url=provider.url)
+        mail = gs.destinations.Email(
+            "127.0.0.1", server.port, "alerts@example.org", user="alerts", password="wrong", tls="none"
+        )
+        hook = gs.destinations.Webhook(provider.url)
+
+        @app.delivery(readings, to=sms, group_id=f"{unique}-sms", parallelism=4)
+        def text(record: gs.Record[Reading]) -> gs.destinations.SmsMessage:
+            return gs.destinations.SmsMessage("+31612345678", "high load")
+
+        @app.delivery(readings, to=mail, group_id=f"{unique}-mail", commit="async")
+        def send(record: gs.Record[Reading]) -> gs.destinations.EmailMessage:
+            return gs.destinations.EmailMessage("ann@example.org", "high load", "2.4 kW")
+
+        @app.delivery(readings, to=hook, group_id=f"{unique}-hook")
+        def post(record: gs.Record[Reading]) -> dict[str, object]:
+            return {"meter_id": record.value.meter_id}
+
+        with Producer(connection) as producer:
+            for n in range(50):
+                producer.send(readings, Reading(f"m{n % 9}", n, NOON, 1.0))
+        for name, says in (("text", "answered 401"), ("send", "did not take the login: 535")):
+            failure = ends(app, connection, name)
+            assert isinstance(failure, DeliveryError)
+            assert says in str(failure)
+        provider.fail(status=403)
+        assert "answered 403" in str(ends(app, connection, "post"))
+        assert len(provider.accepted) == 0 == len(server.mails)
+    with Admin(connection) as admin:
+        offsets = admin.group_offsets(f"{unique}-sms", [readings.name])
+    assert set(offsets.values()) <= {0}
     assert list(read(connection, readings.dead_letters)) == []

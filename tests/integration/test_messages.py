@@ -18,7 +18,7 @@ import pytest
 
 from examples.smart_meter.gateway import Gateway, Message
 from gearshift.destinations import Email, EmailMessage, Sms, SmsMessage, Webhook, verify
-from gearshift.errors import PermanentError, RetriableError
+from gearshift.errors import DeliveryError, PermanentError, RetriableError
 from gearshift.record import Destination, Record, Row
 from tests.gateways import HttpGateway, SmtpGateway, certificate
 from tests.support import closed_port
@@ -111,12 +111,18 @@ def test_a_handler_sends_a_text_without_opening_anything(provider: HttpGateway) 
     assert [request.key for request in provider.accepted] == [None, "key-2"]
 
 
-def test_a_wrong_token_is_permanent_and_not_in_the_error(provider: HttpGateway) -> None:
+def stops(error: Exception) -> bool:
+    """Whether it stops a delivery, instead of setting a record aside or trying again."""
+    return isinstance(error, DeliveryError) and not isinstance(error, PermanentError | RetriableError)
+
+
+def test_a_wrong_token_stops_the_delivery_and_is_not_in_the_error(provider: HttpGateway) -> None:
     destination = sms(provider, token="wr0ng-t0ken")
     with pytest.raises(
-        PermanentError, match=r'answered 401: {"code": 20003, "message": "Authenticate"'
+        DeliveryError, match=r'answered 401: {"code": 20003, "message": "Authenticate".*; check the token'
     ) as caught:
         destination.write([row(TEXT)])
+    assert stops(caught.value)
     provider.fail(status=400, body=b"you sent\r\nwr0ng-t0ken\x1b[31m" + b"x" * 500)
     with pytest.raises(PermanentError, match=r"answered 400: you sent \*\*\*\[31mxxx") as echoed:
         destination.write([row(TEXT)])
@@ -145,8 +151,9 @@ def test_a_webhook_is_signed_json_that_its_receiver_can_verify(receiver: HttpGat
 
 def test_a_webhook_with_another_secret_is_refused(receiver: HttpGateway) -> None:
     webhook = Webhook(receiver.url, secret="another secret")
-    with pytest.raises(PermanentError, match="answered 401: bad signature"):
+    with pytest.raises(DeliveryError, match="answered 401: bad signature") as caught:
         webhook.write([row(ALERT)])
+    assert stops(caught.value)
     webhook.close()
 
 
@@ -164,15 +171,16 @@ def test_an_answer_that_may_change_is_retriable(receiver: HttpGateway, status: i
     assert receiver.connections == 1
 
 
-@pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 410, 413, 422])
-def test_an_answer_that_will_not_change_is_permanent_and_redirects_are_not_followed(
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 402, 403, 404, 405, 407, 410, 413, 415, 422])
+def test_an_answer_of_one_record_is_permanent_any_other_stops_and_redirects_are_not_followed(
     receiver: HttpGateway, status: int
 ) -> None:
     webhook = Webhook(f"{receiver.url}/secret-path", secret=SECRET)
     receiver.fail(status=status, headers={"Location": f"{receiver.url}/elsewhere"})
-    with pytest.raises(PermanentError, match=f"answered {status}") as caught:
+    with pytest.raises(DeliveryError, match=f"answered {status}") as caught:
         webhook.write([row(ALERT)])
     webhook.close()
+    assert isinstance(caught.value, PermanentError) == (status in (400, 413, 422)) != stops(caught.value)
     assert len(receiver.requests) == 1
     assert "secret-path" not in str(caught.value)
 
@@ -328,11 +336,12 @@ def test_an_encoded_word_in_a_mail_stays_the_text_that_it_is(mail_server: SmtpGa
     ] == [(word, "alerts@example.org")]
 
 
-def test_a_wrong_password_is_permanent_and_not_in_the_error(mail_server: SmtpGateway) -> None:
+def test_a_wrong_password_stops_the_delivery_and_is_not_in_the_error(mail_server: SmtpGateway) -> None:
     destination = email(mail_server, user="alerts", password="wr0ng-pass")
-    with pytest.raises(PermanentError, match=r"did not take the login: 535 .*with \*\*\*") as caught:
+    with pytest.raises(DeliveryError, match=r"did not take the login: 535 .*with \*\*\*") as caught:
         destination.write([row(MAIL)])
     destination.close()
+    assert stops(caught.value)
     assert "wr0ng" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -344,8 +353,14 @@ def test_a_mail_server_that_says_later_is_retriable_and_never_is_permanent(verb:
         with pytest.raises(RetriableError, match=f"127.0.0.1:{server.port} did not take the .*: 451 as told"):
             destination.write([row(MAIL)])
         server.fail(verb, 550)
-        with pytest.raises(PermanentError, match=r"did not take the .*: 550 as told"):
+        with pytest.raises(DeliveryError, match=r"did not take the .*: 550 as told") as refused:
             destination.write([row(MAIL)])
+        # The sender is that of every mail; so is a login that is missing or was taken away, whatever tells of it.
+        assert isinstance(refused.value, PermanentError) == (verb != "MAIL") != stops(refused.value)
+        server.fail(verb, 530)
+        with pytest.raises(DeliveryError, match=r"530 as told; check user= and password=") as unknown:
+            destination.write([row(MAIL)])
+        assert stops(unknown.value)
         destination.write([row(MAIL)])
         destination.close()
         assert len(server.mails) == 1
@@ -409,8 +424,9 @@ def test_a_mail_goes_over_tls_to_a_server_whose_certificate_is_trusted(
 
 def test_a_mail_server_without_tls_gets_no_password(mail_server: SmtpGateway) -> None:
     destination = email(mail_server, tls="starttls", user="alerts", password=TOKEN)
-    with pytest.raises(PermanentError, match="does not offer what was asked for"):
+    with pytest.raises(DeliveryError, match="does not offer what was asked for") as refused:
         destination.write([row(MAIL)])
+    assert stops(refused.value)
     destination.close()
     assert mail_server.mails == []
 

@@ -75,7 +75,7 @@ def row(value: Any, offset: int, *, partition: int = 0, topic: str = "readings")
     return Row(value, Record(value, None, topic, partition, offset, NOON))
 
 
-def reading(meter: str, seconds: float, load: Any) -> dict[str, Any]:
+def reading(meter: str | None, seconds: float, load: Any) -> dict[str, Any]:
     return {"meter_id": meter, "read_at": NOON + timedelta(seconds=seconds), "load_kw": load}
 
 
@@ -264,14 +264,19 @@ def test_a_group_that_is_forgotten_writes_its_records_again(
         (reading("m1", 0, "two"), "load_kw"),
         (reading("m1", 0, None) | {"read_at": None}, "read_at"),
         (reading("m1", 0, object()), "load_kw"),
-        (reading("m1", 0, 1.0) | {"colour": "red"}, "colour"),
-        ({"read_at": NOON, "load_kw": 1.0}, "meter_id"),
+        (reading(None, 0, 1.0), "meter_id"),
+        (reading("m1", 0, 99.0), "too much"),
     ],
 )
 def test_a_poison_row_is_refused_by_its_column_and_the_others_go_through(
     dsn: str, opened: Opened, sql: Any, unique: str, poison: dict[str, Any], column: str
 ) -> None:
     sql(f"CREATE TABLE {unique} (meter_id text PRIMARY KEY, read_at timestamptz NOT NULL, load_kw float)")
+    sql(
+        f"CREATE FUNCTION {unique}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF new.load_kw > 90 THEN RAISE 'too much'; END IF; RETURN new; END $$"
+    )
+    sql(f"CREATE TRIGGER limits BEFORE INSERT ON {unique} FOR EACH ROW EXECUTE FUNCTION {unique}()")
     table = opened(Postgres(table=unique, key="meter_id", dsn=dsn), unique)
     rows = [row(reading(f"m{n}", n, n), n) for n in range(8)]
     rows[5] = row(poison, 5)
@@ -299,6 +304,52 @@ def test_a_table_without_a_constraint_on_the_key_is_the_tables_fault_not_a_recor
     with pytest.raises(DeliveryError, match=r"no unique constraint on its key; add PRIMARY KEY") as refused:
         table.write([row({"meter_id": "m1"}, 0)])
     assert not isinstance(refused.value, PermanentError | RetriableError)
+
+
+def keeps_meter(record: Record[Meter]) -> list[Meter] | None: ...
+
+
+def keeps_anything(record: Record[Meter]) -> Any: ...
+
+
+def stops(refused: Any) -> bool:
+    """Whether it stops a delivery, instead of setting a record aside or trying again."""
+    return not isinstance(refused.value, PermanentError | RetriableError)
+
+
+def test_a_postgres_table_that_does_not_fit_stops_the_delivery_before_its_first_record(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    def check(handler: Any, says: str, **options: Any) -> None:
+        table = opened(Postgres(**({"table": unique, "dsn": dsn, "create": False} | options)), unique)
+        with pytest.raises(DeliveryError, match=says) as refused:
+            table.check(handler, captured=False)
+        assert stops(refused)
+
+    check(keeps_anything, f"{unique} does not exist; create it")
+    opened(Postgres(table=unique, dsn=dsn, key="meter_id")).check(keeps_meter, captured=False)
+    sql(f"CREATE TABLE {unique} (meter_id text, read_at timestamptz NOT NULL, load_kw float)")
+    check(keeps_meter, 'different columns: column "total" of relation')
+    check(keeps_anything, 'column "id" of relation', key="id")
+    check(keeps_meter, "have no key column id", key="id")
+    check(keeps_anything, "no unique constraint on its key", key="meter_id")
+    sql(f"ALTER TABLE {unique} ADD PRIMARY KEY (meter_id)")
+    sql(f"CREATE ROLE {unique} LOGIN PASSWORD 'secret'")
+    sql(f"GRANT ALL ON gearshift_offsets TO {unique}")
+    check(
+        keeps_anything,
+        "permission denied",
+        key="meter_id",
+        dsn=psycopg.conninfo.make_conninfo(dsn, user=unique, password="secret"),
+    )
+    table = opened(Postgres(table=unique, key="meter_id", dsn=dsn), unique)
+    table.check(keeps_anything, captured=False)
+    # What only the rows can tell stops it as well, and sets none of them aside.
+    for value in (reading("m1", 0, 1.0) | {"colour": "red"}, {"meter_id": "m1"}, {"read_at": NOON}):
+        with pytest.raises(DeliveryError, match=r"different columns|no key column") as refused:
+            table.write([row(value, 0)])
+        assert stops(refused)
+    assert sql(f"SELECT * FROM {unique}") == []
 
 
 def test_postgres_killed_and_started_again_loses_and_doubles_nothing(
@@ -403,9 +454,8 @@ def test_the_last_event_wins_in_cassandra_whatever_the_order(
     [
         (reading("m1", 0, "two"), "load_kw"),
         (reading("m1", 0, 1.0) | {"total": 1 << 70}, "total"),
-        (reading("m1", 0, 1.0) | {"colour": "red"}, "colour"),
         (reading("m1", 0, 1.0) | {"read_at": datetime(2026, 1, 1)}, "read_at"),  # noqa: DTZ001
-        ({"read_at": NOON, "load_kw": 1.0}, "meter_id"),
+        (reading(None, 0, 1.0), "meter_id"),
     ],
 )
 def test_a_poison_row_is_refused_by_cassandra_with_its_column(
@@ -418,6 +468,33 @@ def test_a_poison_row_is_refused_by_cassandra_with_its_column(
     assert f"{unique}.meters" in str(refused.value)
     table.write([row(reading("m2", 0, 1.0), 1)])
     assert len(cql(f"SELECT * FROM {unique}.meters")) == 2
+
+
+def test_a_cassandra_table_that_does_not_fit_stops_the_delivery_before_its_first_record(
+    stores: local.Stack, meters: Any, opened: Opened, cql: Any, unique: str
+) -> None:
+    def check(handler: Any, says: str, **options: Any) -> None:
+        wanted = {"key": "meter_id", "event_time": "read_at", "create": False} | options
+        table = Cassandra(table=f"{unique}.meters", contact_points=stores.address("cassandra"), **wanted)
+        with pytest.raises(DeliveryError, match=says) as refused:
+            opened(table).check(handler, captured=False)
+        assert stops(refused)
+
+    check(keeps_anything, "has no event_time, .*; name the column", event_time=None)
+    check(keeps_meter, "no event_time column at", event_time="at")
+    check(keeps_meter, "no key column id", key="id")
+    check(keeps_anything, "does not exist; create it")
+    table = opened(meters())
+    table.check(keeps_meter, captured=False)
+    table.write([row(reading("m1", 0, 1.0), 0)])
+    check(keeps_meter, "meters has no column total")
+    check(keeps_anything, "meters has no column at", event_time="at")
+    for value in (reading("m1", 0, 1.0) | {"colour": "red"}, {"meter_id": "m1"}, {"read_at": NOON}):
+        with pytest.raises(DeliveryError, match=r"colour|no event_time column|no key column") as refused:
+            table.write([row(value, 0)])
+        assert stops(refused)
+    copy = Cassandra(table=f"{unique}.copy", key="id", contact_points=stores.address("cassandra"))
+    opened(copy).check(keeps_anything, captured=True)
 
 
 def test_a_cassandra_that_answers_late_is_waited_for(

@@ -75,6 +75,7 @@ class Lanes(Generic[Item]):
     def _work(self) -> None:
         while (lane := self._ready.get()) is not _END:
             waiting = self._lanes[lane]
+            done = 0
             try:
                 done = self._turn(waiting)
                 if self._after is not None:

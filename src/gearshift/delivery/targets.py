@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -61,7 +61,16 @@ class Nowhere:
 class ToDestination:
     """Rows for a destination."""
 
-    def __init__(self, destination: Destination, group_id: str, settings: Settings | None) -> None:
+    def __init__(
+        self,
+        destination: Destination,
+        group_id: str,
+        settings: Settings | None,
+        handler: Callable[..., Any],
+        *,
+        captured: bool,
+    ) -> None:
+        """`handler` says what it returns, if it is annotated; `captured` is whether its records are changes."""
         self.batch = destination.batch
         self._accepted: set[str] = set()
         self._destination = destination
@@ -69,6 +78,13 @@ class ToDestination:
         if settings is not None and locate is not None:
             locate(settings)  # where the stores are that the destination was not told of
         destination.open(group_id)
+        check = getattr(destination, "check", None)
+        if check is not None:
+            try:
+                check(handler, captured=captured)  # what it is to take, before the first record
+            except BaseException:
+                destination.close()
+                raise
 
     def write(self, results: Results) -> None:
         """Write the rows of the results."""

@@ -203,7 +203,13 @@ class Worker:
             )
             self._target = ToTopic(delivery.target, transactions, registry)
         elif delivery.target is not None:
-            self._target = ToDestination(delivery.target, delivery.group_id, self._settings)
+            self._target = ToDestination(
+                delivery.target,
+                delivery.group_id,
+                self._settings,
+                delivery.handler,
+                captured=delivery.topic.envelope is not None,
+            )
         else:
             self._target = Nowhere()
         exit_.callback(self._target.close)

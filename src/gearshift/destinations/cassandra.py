@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from threading import Lock
@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from gearshift.destinations import cassandra_failures as failures
 from gearshift.destinations import cassandra_statements as statements
 from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.returns import returns_of
 from gearshift.destinations.rows import (
     Entry,
     as_json,
@@ -21,6 +22,7 @@ from gearshift.destinations.rows import (
     is_nested,
     key_columns,
     kinds,
+    misconfigured,
     plain,
     refused,
     split,
@@ -32,8 +34,11 @@ from gearshift.settings import Settings
 from gearshift.stack import find_service
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IN_KEY = ("partition_key", "clustering")
 _TEXT = ("varchar", "text", "ascii")
 _PARTITIONS = 100  # that one statement deletes
+_NO_EVENT_TIME = "{} has no event_time, and its rows are not changes of a captured table"
+_NAME_EVENT_TIME = "name the column that says when its rows happened: event_time='…'"
 _NAME = re.compile(r"\w{1,48}", re.ASCII)  # Cassandra's own rule
 
 
@@ -100,6 +105,45 @@ class Cassandra:
             self._cluster, self._session = connect(points, name=f"gearshift {group_id}")
         except failures.DRIVER_ERRORS as error:
             raise failures.at_the_door(error, points.place) from None
+
+    def check(self, handler: Callable[..., Any], *, captured: bool) -> None:
+        """Compare the table with the rows that will come, so that a wrong setup costs no record."""
+        returns = returns_of(handler, captured=captured)
+        if self.event_time is None and not returns.changes:
+            raise misconfigured(_NO_EVENT_TIME.format(self.table), _NAME_EVENT_TIME)
+        needed = self.key if self.event_time is None else (*self.key, self.event_time)
+        columns = needed if returns.columns is None else returns.columns
+        if lacking := [name for name in needed if name not in columns]:
+            what = "key" if lacking[0] in self.key else "event_time"
+            raise misconfigured(
+                f"the rows for {self.table} have no {what} column {lacking[0]}",
+                f"return it with every row, or declare another {what}=",
+            )
+        try:
+            found = {
+                row.column_name: row.kind
+                for row in self._session.execute(statements.FIND_COLUMNS, (self._keyspace, self._name))
+            }
+        except failures.DRIVER_ERRORS as error:
+            raise failures.of_a_statement(error, self.table, self._place) from error
+        if not found:
+            if self.create:
+                return
+            raise misconfigured(f"{self.table} does not exist", "create it, or leave create=True")
+        if lacking := [name for name in columns if name not in found]:
+            raise misconfigured(
+                f"{self.table} has no column {lacking[0]}",
+                "add it to the table, or leave it out of the rows",
+            )
+        if returns.columns is not None and (
+            lacking := [
+                name for name, kind in found.items() if kind in _IN_KEY and name not in returns.columns
+            ]
+        ):
+            raise misconfigured(
+                f"the rows for {self.table} have no column {lacking[0]}, which is part of its primary key",
+                "return it with every row",
+            )
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write the rows side by side; returns when all of them are safe."""
@@ -189,7 +233,7 @@ class Cassandra:
             column = failures.misfit(columns, specs, values, prepared.protocol_version)
             raise refused(
                 f"{f'column {column}' if column else 'a column'} of {self.table} does not take a value: {error}",
-                "mend the value in the handler, or the table",
+                "fix the value in the handler, or the table",
                 entry.record,
             ) from error
 
@@ -209,8 +253,12 @@ class Cassandra:
     def _prepare(self, statement: str) -> Any:
         prepared = self._prepared.get(statement)
         if prepared is None:
-            prepared = self._prepared[statement] = self._session.prepare(statement)
+            try:
+                prepared = self._session.prepare(statement)
+            except failures.DRIVER_ERRORS as error:
+                raise failures.of_a_preparation(error, self.table, self._place) from error
             prepared.is_idempotent = True
+            self._prepared[statement] = prepared
         return prepared
 
     def _written_at(self, entry: Entry) -> int:
@@ -222,15 +270,16 @@ class Cassandra:
         if entry.change is not None and self.event_time is None:
             when = entry.change.source_time
         elif self.event_time is None:
-            raise refused(
-                f"{self.table} has no event_time, and the row is no change of a captured table",
-                "name the column that says when its rows happened: event_time='…'",
+            raise misconfigured(_NO_EVENT_TIME.format(self.table), _NAME_EVENT_TIME, entry.record)
+        elif self.event_time not in entry.columns:
+            raise misconfigured(
+                f"a row for {self.table} has no event_time column {self.event_time}",
+                "return it with every row, and with every Delete",
                 entry.record,
             )
         if not isinstance(when, datetime) or when.tzinfo is None:
-            what = f"{when!r}" if self.event_time in entry.columns else "missing"
             raise refused(
-                f"the event time{f' {self.event_time}' if self.event_time else ''} of a row for {self.table} is {what}",
+                f"the event time{f' {self.event_time}' if self.event_time else ''} of a row for {self.table} is {when!r}",
                 "give it a datetime with a time zone",
                 entry.record,
             )

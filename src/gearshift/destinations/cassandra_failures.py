@@ -30,7 +30,7 @@ def at_the_door(error: Exception, place: str) -> DeliveryError:
         isinstance(one, _driver.AuthenticationFailed) for one in _by_host(error)
     ):
         return DeliveryError(
-            f"Cassandra at {place} lets nobody in: the login was refused",
+            f"cannot log in to Cassandra at {place}",
             hint="check user:password@ in the contact points",
         )
     return RetriableError(
@@ -47,13 +47,24 @@ def of_a_statement(error: Exception, table: str, place: str) -> DeliveryError:
     requests = (_driver.InvalidRequest, _protocol.InvalidRequestException)
     if isinstance(error, requests) and not _NO_TABLE.search(words):
         return PermanentError(
-            f"{table} does not take a row: {words}", hint="mend the value in the handler, or the table"
+            f"{table} does not take a row: {words}", hint="fix the value in the handler, or the table"
         )
     if isinstance(error, (_driver.RequestValidationException, _protocol.RequestValidationException)):
         return DeliveryError(f"{table} cannot be written: {words}", hint="create it, or leave create=True")
     return RetriableError(
         f"Cassandra at {place} did not take rows for {table}: {words}",
         hint="see whether its nodes are well",
+    )
+
+
+def of_a_preparation(error: Exception, table: str, place: str) -> DeliveryError:
+    """The error for a statement that the table does not take, whatever the values: it holds names alone."""
+    explained = of_a_statement(error, table, place)
+    if not isinstance(explained, PermanentError):
+        return explained
+    return DeliveryError(
+        f"{table} and the rows for it have different columns: {_words(error)}",
+        hint="change the table, or what the handler returns",
     )
 
 

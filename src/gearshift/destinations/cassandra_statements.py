@@ -9,6 +9,9 @@ from gearshift.schemas.shapes import DecimalOf, Scalar
 
 FIND_KEYSPACE = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = %s"
 FIND_TABLE = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+FIND_COLUMNS = (
+    "SELECT column_name, kind FROM system_schema.columns WHERE keyspace_name = %s AND table_name = %s"
+)
 _TYPES = {
     Scalar.STRING: "text",
     Scalar.LONG: "bigint",

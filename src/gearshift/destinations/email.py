@@ -14,10 +14,19 @@ from typing import Literal
 
 from gearshift.destinations.mail import EmailMessage, Sender, compose
 from gearshift.destinations.network import is_loopback, require_host, shown
-from gearshift.errors import DefinitionError, OutcomeUnknownError, PermanentError, RetriableError
+from gearshift.errors import (
+    DefinitionError,
+    DeliveryError,
+    OutcomeUnknownError,
+    PermanentError,
+    RetriableError,
+)
 from gearshift.record import Row
 from gearshift.rules.declared import located
 
+# Replies that authentication is required or was refused (RFC 4954), whatever command they answer.
+_REFUSES_US = frozenset({530, 534, 535, 538})
+_OF_A_MAIL = frozenset({"the recipient", "the mail"})
 _CLOSING = 421  # the code of a server that hangs up after it
 
 
@@ -124,7 +133,7 @@ class Email:
             sending = True
             self._expect(connection.data(mail), "the mail", 250)
             keep = True
-        except (RetriableError, PermanentError):
+        except DeliveryError:
             keep = _start_over(connection)
             raise
         except smtplib.SMTPDataError as refused:  # raised, not returned, when DATA itself is refused
@@ -152,7 +161,9 @@ class Email:
             connection = kept or self._connect()
             if international and not connection.has_extn("smtputf8"):
                 connection.close()
-                raise PermanentError(f"{self._host}:{self._port} takes no addresses outside ASCII")
+                # Our own address is in every mail, the recipient's in this one.
+                kind = PermanentError if self._address.isascii() else DeliveryError
+                raise kind(f"{self._host}:{self._port} takes no addresses outside ASCII")
             try:
                 code, answer = connection.mail(self._address, ["SMTPUTF8"] if international else [])
             except (smtplib.SMTPException, OSError) as lost:
@@ -193,11 +204,11 @@ class Email:
             return smtplib.SMTP_SSL(self._host, self._port, own_name, timeout=self._seconds, context=context)
         return smtplib.SMTP(self._host, self._port, own_name, timeout=self._seconds)
 
-    def _not_connected(self, error: Exception) -> RetriableError | PermanentError:
+    def _not_connected(self, error: Exception) -> DeliveryError:
         place = f"{self._host}:{self._port}"
         if isinstance(error, smtplib.SMTPNotSupportedError):
             hint = "another port, or another tls=, may be the right one"
-            return PermanentError(f"{place} does not offer what was asked for: {error}", hint=hint)
+            return DeliveryError(f"{place} does not offer what was asked for: {error}", hint=hint)
         if isinstance(error, ssl.SSLCertVerificationError):
             hint = "name the file of your own authority in SSL_CERT_FILE"
             return RetriableError(f"{place} has no certificate this machine trusts", hint=hint)
@@ -208,10 +219,17 @@ class Email:
         if code not in codes:
             raise self._refusal(what, code, answer)
 
-    def _refusal(self, what: str, code: int, answer: bytes | str) -> RetriableError | PermanentError:
+    def _refusal(self, what: str, code: int, answer: bytes | str) -> DeliveryError:
+        """What a reply means: 4xx may change; 5xx is of this mail, unless it would meet every mail."""
         text = shown(answer, hidden=(self._password,))
-        kind = PermanentError if 500 <= code < 600 else RetriableError
-        return kind(f"{self._host}:{self._port} did not take {what}: {code} {text}")
+        said = f"{self._host}:{self._port} did not take {what}: {code} {text}"
+        if not 500 <= code < 600:
+            return RetriableError(said)
+        if what == "the login" or code in _REFUSES_US:
+            return DeliveryError(said, hint="check user= and password=")
+        if what not in _OF_A_MAIL or "relay" in text.lower():
+            return DeliveryError(said, hint="check the sender, and what this server lets it send")
+        return PermanentError(said)
 
     def _lost(self, error: Exception) -> RetriableError:
         name = type(error).__name__

@@ -15,10 +15,20 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
 from gearshift.destinations.network import is_loopback, require_host, shown
-from gearshift.errors import DefinitionError, OutcomeUnknownError, PermanentError, RetriableError
+from gearshift.errors import (
+    DefinitionError,
+    DeliveryError,
+    OutcomeUnknownError,
+    PermanentError,
+    RetriableError,
+)
 
 # 409 is what the Idempotency-Key convention answers while the first try is still being worked on.
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
+# What can be wrong with one record alone. Any other refusal is of the address, the login or the account, and would meet
+# every record: it stops the delivery.
+_OF_A_RECORD = frozenset({400, 413, 422})
+_REFUSES_US = frozenset({401, 403, 407})
 _CONNECTIONS = 64  # kept open at most; more threads than that are served, over connections of their own
 _READ = 65_536  # bytes of an answer that are read to keep the connection
 _LONGEST_WAIT = timedelta(
@@ -87,7 +97,10 @@ class Endpoint:
             pool.close()
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Return when the answer is 2xx; raise RetriableError or PermanentError with what it was otherwise."""
+        """Return when the answer is 2xx; raise what it was otherwise.
+
+        RetriableError if it may change, PermanentError if this body is refused, DeliveryError if any body would be.
+        """
         deadline = time.monotonic() + self._seconds
         try:
             response = self.open().urlopen(
@@ -128,14 +141,18 @@ class Endpoint:
     def _refusal(self, status: int, answer: bytes, headers: Mapping[str, str]) -> Exception:
         what = f"{self.origin} answered {status}"
         if 300 <= status < 400:
-            return PermanentError(what, hint="redirects are not followed; use the address it names")
+            return DeliveryError(what, hint="redirects are not followed; use the address it names")
         if text := shown(answer, hidden=self._hidden):
             what = f"{what}: {text}"
         if status >= 500 or status in _WORTH_ANOTHER_TRY:
             error = RetriableError(what)
             error.retry_after = retry_after(headers.get("Retry-After"), now=datetime.now(UTC))  # pyright: ignore[reportAttributeAccessIssue]
             return error
-        return PermanentError(what)
+        if status in _OF_A_RECORD:
+            return PermanentError(what)
+        if status in _REFUSES_US:
+            return DeliveryError(what, hint="check the token or secret, and what it is allowed to do")
+        return DeliveryError(what, hint="check the address, and the account there")
 
 
 def retry_after(header: str | None, *, now: datetime) -> timedelta | None:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from threading import RLock
 from typing import Any, cast
 
 from pydantic import SecretStr
 
-from gearshift.destinations.rows import Entry, as_json, entries, is_nested, key_columns, kinds, plain, split
+from gearshift.destinations.returns import returns_of
+from gearshift.destinations.rows import (
+    Entry,
+    as_json,
+    entries,
+    is_nested,
+    key_columns,
+    kinds,
+    misconfigured,
+    plain,
+    split,
+)
 from gearshift.errors import DefinitionError, DeliveryError, StackError
 from gearshift.record import Row
 from gearshift.rules.declared import located
@@ -78,6 +89,28 @@ class Postgres:
         self._group_id = group_id
         with self._one_at_a_time:
             self._connected()
+
+    def check(self, handler: Callable[..., Any], *, captured: bool) -> None:
+        """Compare the table with the rows that will come, so that a wrong setup costs no record."""
+        returns = returns_of(handler, captured=captured)
+        columns = self.key if returns.columns is None else returns.columns
+        if lacking := [name for name in self.key if name not in columns]:
+            raise misconfigured(
+                f"the rows for {self.table} have no key column {lacking[0]}",
+                "return it with every row, or declare another key=",
+            )
+        with self._one_at_a_time:
+            connection = self._connected()
+            try:
+                with connection.transaction(force_rollback=True):
+                    if not self._found(connection, self._target):
+                        if self.create:
+                            return
+                        raise misconfigured(f"{self.table} does not exist", "create it, or leave create=True")
+                    if columns:
+                        connection.execute(statements.nothing(self._target, columns, self.key))
+            except psycopg.Error as error:
+                raise failures.of_a_statement(error, self.table, columns) from error
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write the rows that are not in the table yet, in one transaction a partition."""
@@ -201,10 +234,7 @@ class Postgres:
 
     def _create_offsets(self, connection: psycopg.Connection[Any]) -> None:
         with connection.transaction():
-            found = connection.execute(
-                "SELECT to_regclass($1)", (self._offsets.as_string(connection),)
-            ).fetchone()
-            if found is not None and found[0] is not None:
+            if self._found(connection, self._offsets):
                 return  # who may only write rows need not be allowed to create
             self._alone(connection)
             if self._schema and self.create:
@@ -218,10 +248,7 @@ class Postgres:
         rows = [entry for entry in written if not entry.deletes]
         try:
             with connection.transaction():
-                found = connection.execute(
-                    "SELECT to_regclass($1)", (self._target.as_string(connection),)
-                ).fetchone()
-                if found is None or found[0] is None:
+                if not self._found(connection, self._target):
                     if not rows:
                         return False
                     self._alone(connection)
@@ -232,6 +259,10 @@ class Postgres:
             raise failures.of_a_statement(error, self.table) from error
         self._exists = True
         return True
+
+    def _found(self, connection: psycopg.Connection[Any], table: Identifier) -> bool:
+        found = connection.execute("SELECT to_regclass($1)", (table.as_string(connection),)).fetchone()
+        return found is not None and found[0] is not None
 
     def _alone(self, connection: psycopg.Connection[Any]) -> None:
         # Even with IF NOT EXISTS, two that create the same table at once end in an error for one of them.

@@ -13,8 +13,15 @@ from gearshift.errors import DeliveryError, PermanentError, RetriableError
 
 # By the beginnings of SQLSTATE. The server's own trouble passes: connections, rivals, resources, operators, the system.
 _PASSING = ("08", "25P03", "40", "53", "55", "57", "58")
-# What is wrong with a row: its data, a constraint, a type or column that does not fit.
-_OF_A_ROW = ("22", "23", "42703", "42804", "42846", "42883")
+# What is wrong with a row: its data, a constraint, a value of a type that does not fit, a size that an index does not
+# take, or what a trigger or the check option of a view does not let through. Names are not: a column that is
+# missing is missing for every row.
+_OF_A_ROW = (
+    *("09", "22", "23", "27", "2F", "38", "39", "44", "P0"),
+    *("42804", "42846", "42883", "54000"),
+)
+_NOT_NULL = "23502"
+_LACKS_COLUMN = "42703"
 _LACKS_KEY = "42P10"
 # At the door there is no SQLSTATE, only words.
 _TURNED_AWAY = re.compile(
@@ -28,7 +35,7 @@ def at_the_door(error: psycopg.Error, place: str) -> DeliveryError:
     if _TURNED_AWAY.search(words):
         reason = words.rpartition("FATAL:")[2].strip()
         return DeliveryError(
-            f"PostgreSQL at {place} lets nobody in: {reason}",
+            f"cannot log in to PostgreSQL at {place}: {reason}",
             hint="check the user, password and database in the DSN",
         )
     return RetriableError(
@@ -55,13 +62,18 @@ def of_a_statement(
             f"a value{f' for column {column}' if column else ''} of {table} has no SQL type: {words}",
             hint="return str, int, float, bool, bytes, Decimal, datetime, date, lists or mappings of those",
         )
+    if state == _LACKS_COLUMN or (state == _NOT_NULL and columns and error.diag.column_name not in columns):
+        return DeliveryError(
+            f"{table} and the rows for it have different columns: {words}",
+            hint="change the table, or what the handler returns",
+        )
     if state.startswith(_OF_A_ROW):
         column = _column(error, columns)
         where = f"column {column} of {table}" if column else table
         named = error.diag.constraint_name
         return PermanentError(
             f"{where} does not take a row: {words}" + (f" (constraint {named})" if named else ""),
-            hint="mend the value in the handler, or the table",
+            hint="fix the value in the handler, or the table",
         )
     if state == _LACKS_KEY:
         return DeliveryError(

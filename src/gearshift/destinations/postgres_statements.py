@@ -98,13 +98,27 @@ def upsert(table: Identifier, columns: Sequence[str], key: Sequence[str]) -> Com
     >>> upsert(Identifier("meters"), ("id", "kw"), ("id",)).as_string()
     'INSERT INTO "meters" ("id", "kw") VALUES ($1, $2) ON CONFLICT ("id") DO UPDATE SET "kw" = EXCLUDED."kw"'
     """
-    values = SQL(", ").join(_mark(number) for number in range(1, len(columns) + 1))
-    insert = SQL("INSERT INTO {} ({}) VALUES ({})").format(table, _listed(columns), values)
+    marks = SQL(", ").join(_mark(number) for number in range(1, len(columns) + 1))
+    return _insert(table, columns, SQL("VALUES ({})").format(marks), key)
+
+
+def _insert(table: Identifier, columns: Sequence[str], values: Composed, key: Sequence[str]) -> Composed:
+    insert = SQL("INSERT INTO {} ({}) {}").format(table, _listed(columns), values)
     if not key:
         return insert
     others = [SQL("{0} = EXCLUDED.{0}").format(Identifier(name)) for name in columns if name not in key]
     what = SQL("UPDATE SET {}").format(SQL(", ").join(others)) if others else SQL("NOTHING")
     return SQL("{} ON CONFLICT ({}) DO {}").format(insert, _listed(key), what)
+
+
+def nothing(table: Identifier, columns: Sequence[str], key: Sequence[str]) -> Composed:
+    """Upsert no row: fails as `upsert` would for want of the table, a column, a constraint or a permission.
+
+    >>> nothing(Identifier("meters"), ("id", "kw"), ("id",)).as_string()
+    'INSERT INTO "meters" ("id", "kw") SELECT NULL, NULL WHERE false ON CONFLICT ("id") DO UPDATE SET "kw" = EXCLUDED."kw"'
+    """
+    values = SQL("SELECT {} WHERE false").format(SQL(", ").join([SQL("NULL")] * len(columns)))
+    return _insert(table, columns, values, key)
 
 
 def delete(table: Identifier, key: Sequence[str]) -> Composed:

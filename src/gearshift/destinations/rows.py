@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, cast
 
-from gearshift.errors import DefinitionError, PermanentError, SchemaError
+from gearshift.errors import DefinitionError, DeliveryError, PermanentError, SchemaError
 from gearshift.record import Change, Op, Record, Row
 from gearshift.schemas import shapes
 
@@ -116,12 +116,14 @@ def _entry(
     if deletes and not key:
         raise refused(f"{value!r} cannot be deleted from {table}", "declare the table's key=(…)", row.record)
     for name in key:
-        if columns.get(name) is None:
-            raise refused(
-                f"the key column {name} of {table} is {'None' if name in columns else 'missing'}",
-                "return a value for it",
+        if name not in columns:
+            raise misconfigured(
+                f"a row for {table} has no key column {name}",
+                "return it with every row, or declare another key=",
                 row.record,
             )
+        if columns[name] is None:
+            raise refused(f"the key column {name} of {table} is None", "return a value for it", row.record)
     kind = type(value) if dataclasses.is_dataclass(value) else None
     return Entry(columns, deletes, row.record, row.index, kind, change)
 
@@ -141,6 +143,15 @@ def refused(what: str, hint: str, record: Record[Any] | None = None) -> Permanen
     if record is None:
         return PermanentError(what, hint=hint)
     return PermanentError(
+        what, hint=hint, topic=record.topic, partition=record.partition, offset=record.offset
+    )
+
+
+def misconfigured(what: str, hint: str, record: Record[Any] | None = None) -> DeliveryError:
+    """The error for a table and rows that do not fit by their names: no record is at fault, so the delivery stops."""
+    if record is None:
+        return DeliveryError(what, hint=hint)
+    return DeliveryError(
         what, hint=hint, topic=record.topic, partition=record.partition, offset=record.offset
     )
 
@@ -187,8 +198,8 @@ def kinds(written: Iterable[Entry], table: str) -> dict[str, Kind]:
                 found[name] = kind
     for name, record in unknown.items():
         if name not in found:
-            raise refused(
-                f"the column {name} of {table} could be anything: its first values are None",
+            raise misconfigured(
+                f"{table} cannot be created: the first values of column {name} are None, so its type is unknown",
                 "create the table yourself, or return a dataclass",
                 record,
             )
