@@ -412,11 +412,14 @@ class App:
         port: int,
         host: str = "127.0.0.1",
         token: str | None = None,
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
     ) -> HttpSource:
         """Declare a port that takes records by POST /topics/NAME: a JSON object, an array of them, or JSON lines.
 
         `token` names the environment variable with the token that requests must carry, as in
-        ${env:INGEST_TOKEN}; without one only this machine may send.
+        ${env:INGEST_TOKEN}; without one only this machine may send. With a `certificate`, and its `key` unless it is
+        in the same file, the port speaks TLS; both are PEM files.
         """
         where = caller()
         self._require_new_source(name, where)
@@ -449,12 +452,16 @@ class App:
                 "say token='${env:INGEST_TOKEN}', or leave out host",
                 where,
             )
+        if key is not None and certificate is None:
+            raise wrong(f"http {name} has a key and no certificate", "say certificate='cert.pem' too", where)
         self._ports[name] = HttpSource(
             name=name,
             topics=found,
             host=host,
             port=port,
             token_variable=variable[1] if variable is not None else None,
+            certificate=Path(certificate) if certificate is not None else None,
+            key=Path(key) if key is not None else None,
             marks=f"{self.name}.{name}.requests",
             defined_at=where,
         )

@@ -222,6 +222,10 @@ class HttpSource:
     port: int
     token_variable: str | None
     """The environment variable with the token that every request must carry."""
+    certificate: Path | None = None
+    """The PEM file with the certificate to serve TLS with; without one it is plain HTTP."""
+    key: Path | None = None
+    """The PEM file with the certificate's key, unless it is in the same file."""
     marks: str
     """The topic that keeps which requests were taken, and the transactional id."""
     defined_at: Location

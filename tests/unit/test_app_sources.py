@@ -69,6 +69,8 @@ def test_a_port_is_declared_for_this_machine_unless_it_has_a_token(app: gs.App) 
         "open", topics=[orders(app)], port=8089, host="0.0.0.0", token="${env:INGEST_TOKEN}"
     )
     assert with_token.token_variable == "INGEST_TOKEN"
+    over_tls = app.http("tls", topics=[orders(app)], port=8090, certificate="cert.pem", key="key.pem")
+    assert (over_tls.certificate, over_tls.key) == (Path("cert.pem"), Path("key.pem"))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,7 @@ def test_a_port_is_declared_for_this_machine_unless_it_has_a_token(app: gs.App) 
         ({"port": 8088}, "has the port of http first"),
         ({"host": "0.0.0.0"}, "would take records from anyone who reaches 0.0.0.0"),
         ({"name": "first"}, "source first is declared twice"),
+        ({"key": "key.pem"}, "has a key and no certificate"),
     ],
 )
 def test_a_port_that_cannot_be_is_refused_where_it_is_declared(

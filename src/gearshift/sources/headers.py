@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import hmac
+import re
+from collections.abc import Mapping
 from email.message import Message
+from typing import TYPE_CHECKING
 
 from gearshift.sources.bodies import JSON, LINES, Refusal
 
+if TYPE_CHECKING:
+    from gearshift.definitions import Topic
+
 LARGEST_BODY = 8 << 20
 _LONGEST_KEY = 255
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE | re.ASCII)
+
+
+def topic_of(path: str, topics: Mapping[str, Topic]) -> Topic:
+    """The topic that a path names."""
+    parts = path.split("/")
+    name = parts[2] if len(parts) == 3 and parts[:2] == ["", "topics"] else None
+    if name is None or name not in topics:
+        what = "there is nothing here" if name is None else f"there is no topic {name[:100]}"
+        raise Refusal(404, what, hint=f"there are {', '.join(f'/topics/{each}' for each in topics)}")
+    return topics[name]
 
 
 def length_of(headers: Message) -> int:
@@ -34,7 +50,7 @@ def let_in(headers: Message, token: str | None) -> None:
         if not hmac.compare_digest(given, f"Bearer {token}".encode()):
             raise Refusal(401, "the token is missing or wrong", hint="Authorization: Bearer …")
     # A page in a browser that resolves its own name to this machine shows it in the Host.
-    elif str(headers.get("Host") or "").rsplit(":", 1)[0] not in _LOOPBACK:
+    elif _LOOPBACK.fullmatch(str(headers.get("Host") or "")) is None:
         raise Refusal(403, "only this machine may send", hint="give the source a token")
 
 
@@ -54,7 +70,9 @@ def is_lines(headers: Message) -> bool:
 
 def idempotency_key(headers: Message) -> str | None:
     """What names this very request, if its sender may send it again."""
-    key = headers.get("Idempotency-Key")
-    if key is not None and not 0 < len(key) <= _LONGEST_KEY:
-        raise Refusal(400, f"the Idempotency-Key has {len(key)} characters", hint="use a UUID")
-    return key
+    keys = [str(key) for key in headers.get_all("Idempotency-Key") or []]
+    if len(keys) > 1:
+        raise Refusal(400, f"the request has {len(keys)} Idempotency-Keys", hint="send one")
+    if keys and not 0 < len(keys[0]) <= _LONGEST_KEY:
+        raise Refusal(400, f"the Idempotency-Key has {len(keys[0])} characters", hint="use a UUID")
+    return keys[0] if keys else None

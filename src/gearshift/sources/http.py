@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
 import os
-import socket
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from gearshift.errors import GearshiftError, PortInUseError, SettingsError
 from gearshift.schemas import Registry
+from gearshift.sources import headers as checks
 from gearshift.sources.bodies import JSON, Body, Refusal
 from gearshift.sources.encoded import Encoded
-from gearshift.sources.headers import idempotency_key, is_lines, length_of, let_in
-from gearshift.sources.requests import Request, Requests, Written
+from gearshift.sources.requests import Request, Requests, Written, unavailable
+from gearshift.sources.server import Listener, serve_with, tls_context
 from gearshift.topics import Pressure
 
 if TYPE_CHECKING:
+    from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, HTTPScope
+
     from gearshift.connection import Connection
     from gearshift.definitions import HttpSource, Topic
 
 log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 64  # each is a thread, and may hold a body
+BODY_WITHIN = timedelta(seconds=30)
+_BODIES_AT_ONCE = 256 << 20  # bytes of bodies that are not all there yet
 _MOST_READING = 4
-_IDLE_AFTER = 30.0  # seconds; sockets want a number
-_DRAINED_WITHIN = timedelta(seconds=30)
-_SWALLOWED = 256 << 20
+_KAFKA_WITHIN = timedelta(seconds=60)
 _SWALLOWED_WITHIN = 2.0
 
 
@@ -44,21 +47,19 @@ class Http:
         self, source: HttpSource, connection: Connection, environ: Mapping[str, str] = os.environ
     ) -> None:
         self.source = source
-        self.token = self._token(environ)
         self.answers: Counter[int] = Counter()
+        self._token = self._read_token(environ)
         self._connection = connection
         self._bodies: dict[str, Body] = {}
+        self._arriving: dict[asyncio.Timeout, int] = {}
+        """The bodies that are being read: their deadlines, the oldest first, and their bytes so far."""
         self._pressure = Pressure(connection)
         self._requests = Requests(connection, source.marks)
-        self._lock = threading.Lock()
-        self._busy = 0
-        self._idle = threading.Condition(self._lock)
-        self._closing = False
         # JSON takes many times its size in memory, and more threads would not read it faster.
-        self._reading = threading.BoundedSemaphore(_MOST_READING)
-        self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._readers = ThreadPoolExecutor(_MOST_READING, thread_name_prefix=f"http {source.name} body")
+        tls = self._tls()
         try:
-            self._server = _Server(self)
+            self._listener = Listener(source.host, source.port)
         except OSError as error:
             raise PortInUseError(
                 f"port {source.port} of http {source.name}: {error.strerror}",
@@ -66,26 +67,26 @@ class Http:
                 file=source.defined_at.file,
                 line=source.defined_at.line,
             ) from None
-        self.port = self._server.server_port
+        self.port = int(self._listener.getsockname()[1])
+        self._server = serve_with(self._respond, self._listener, tls)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.1,), name=f"http {source.name}", daemon=True
+            target=self._server.run, args=([self._listener],), name=f"http {source.name}", daemon=True
         )
 
     def open(self) -> None:
         """Begin to answer."""
         self._requests.open()
+        self._listener.listen()
         self._thread.start()
 
     def close(self) -> None:
         """Take no more requests, answer those under way, then end."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-        with self._idle:
-            self._closing = True
-            self._idle.wait_for(lambda: not self._busy, _DRAINED_WITHIN.total_seconds())
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._listener.close()
         self._requests.close()
-        self._server.hang_up()
-        self._server.server_close()
+        self._readers.shutdown()
         self._pressure.close()
 
     @property
@@ -93,12 +94,18 @@ class Http:
         """Whether it answers."""
         return self._thread.is_alive()
 
+    @property
+    def connections(self) -> set[Any]:
+        """The connections that are open now."""
+        return set(self._server.server_state.connections)
+
     def status(self) -> dict[str, Any]:
         """How it is, as plain data."""
+        scheme = "http" if self.source.certificate is None else "https"
         return {
             "name": self.source.name,
             "kind": "http",
-            "at": f"http://{self.source.host}:{self.port}",
+            "at": f"{scheme}://{self.source.host}:{self.port}",
             "topic": ", ".join(self.source.topics),
             "sent": self._requests.sent,
             "failed": 0,
@@ -108,31 +115,84 @@ class Http:
             "error": self._requests.error,
         }
 
-    def begin(self) -> None:
-        """Count a request in, unless we are to end."""
-        with self._lock:
-            if self._closing:
-                raise Refusal(503, "the app is stopping", hint="send it again", retry_after=5)
-            self._busy += 1
+    async def _respond(self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """The ASGI application."""
+        said: Written | Refusal
+        incoming = _Incoming(receive)
+        try:
+            said = await self._written(scope, incoming)
+        except Refusal as refusal:
+            said = refusal
+        except _GoneError:
+            return
+        except Exception:
+            log.exception("http %s raised", self.source.name)
+            said = Refusal(500, "internal error", hint="see the log of the app")
+        status = said.status if isinstance(said, Refusal) else 200
+        self.answers[status] += 1
+        text = json.dumps(said.as_json()).encode() + b"\n"
+        named = {"content-type": JSON, "content-length": str(len(text))}
+        if isinstance(said, Refusal):
+            named |= said.headers
+        if {b"transfer-encoding", b"content-length"} <= {name for name, _ in scope["headers"]}:
+            named["connection"] = "close"  # a proxy before us may see another end of this request
+        headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": text, "more_body": True})
+        await incoming.swallow()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def done(self, status: int) -> None:
-        """Count its answer."""
-        with self._idle:
-            self.answers[status] += 1
-            self._busy -= 1
-            self._idle.notify_all()
+    async def _written(self, scope: HTTPScope, incoming: _Incoming) -> Written:
+        """Check a request from what costs least to what costs most, and write its records."""
+        headers = Message()
+        for name, value in scope["headers"]:
+            headers[name.decode("latin-1")] = value.decode("latin-1")
+        checks.let_in(headers, self._token)
+        topic = checks.topic_of(scope["path"], self.source.topics)
+        if scope["method"] != "POST":
+            raise Refusal(405, "records are sent with POST", hint="curl --json '{…}' …")
+        lines, key = checks.is_lines(headers), checks.idempotency_key(headers)
+        length = checks.length_of(headers)
+        if topic.max_lag is not None:
+            await self._in_thread(self._refuse_under_pressure, topic)
+        body = await self._read(incoming, length)
+        answer: Future[Written] | None = await self._in_thread(self._submit, topic, body, lines, key)
+        if answer is None:
+            return Written(0)
+        try:
+            # Shielded, since the thread that writes goes on to answer a request that nobody waits for.
+            return await asyncio.wait_for(
+                asyncio.shield(asyncio.wrap_future(answer)), _KAFKA_WITHIN.total_seconds()
+            )
+        except TimeoutError:
+            raise unavailable("Kafka takes too long; whether the records were written is not known") from None
 
-    def topic(self, path: str) -> Topic:
-        """The topic that a path names."""
-        parts = urlsplit(path).path.split("/")
-        name = unquote(parts[2]) if len(parts) == 3 and parts[:2] == ["", "topics"] else None
-        if name is None or name not in self.source.topics:
-            what = "there is nothing here" if name is None else f"there is no topic {name[:100]}"
-            known = ", ".join(f"/topics/{each}" for each in self.source.topics)
-            raise Refusal(404, what, hint=f"there are {known}")
-        return self.source.topics[name]
+    async def _in_thread(self, call: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call, *arguments)
 
-    def refuse_under_pressure(self, topic: Topic) -> None:
+    async def _read(self, incoming: _Incoming, length: int) -> bytes:
+        """The body, if it comes in time; the one that takes longest gives way when there are too many."""
+        body = bytearray()
+        deadline = asyncio.timeout(BODY_WITHIN.total_seconds())
+        try:
+            async with deadline:
+                while incoming.more:
+                    body += await incoming.receive()
+                    self._arriving[deadline] = len(body)
+                    if sum(self._arriving.values()) > _BODIES_AT_ONCE:
+                        next(iter(self._arriving)).reschedule(asyncio.get_running_loop().time())
+        except TimeoutError:
+            raise Refusal(408, f"the body did not arrive in time: {len(body)} of {length} bytes") from None
+        finally:
+            self._arriving.pop(deadline, None)
+        return bytes(body)
+
+    def _submit(self, topic: Topic, body: bytes, lines: bool, key: str | None) -> Future[Written] | None:
+        """Check a body and hand over its records; Refusal says why not."""
+        records = self._body(topic).records(body, lines=lines)
+        return self._requests.submit(Request.of(topic.name, records, key, body)) if records else None
+
+    def _refuse_under_pressure(self, topic: Topic) -> None:
         """While a reader of the topic is further behind than it may be, senders have to wait."""
         if self._pressure.presses(topic):
             group, behind = self._pressure.slowest(topic.name) or ("?", 0)
@@ -143,28 +203,32 @@ class Http:
                 retry_after=1,
             )
 
-    def take(self, topic: Topic, body: bytes, *, lines: bool, key: str | None) -> Written:
-        """Check a body and write its records; Refusal says why not."""
-        with self._reading:
-            records = self._body(topic).records(body, lines=lines)
-        if not records:
-            return Written(0)
-        return self._requests.write(Request.of(topic.name, records, key, body))
-
     def _body(self, topic: Topic) -> Body:
-        with self._lock:
-            found = self._bodies.get(topic.name)
+        found = self._bodies.get(topic.name)
         if found is None:
             try:
                 with Registry(self._connection) as registry:
-                    found = Body(Encoded(topic, registry))
+                    found = self._bodies[topic.name] = Body(Encoded(topic, registry))
             except GearshiftError as error:
                 raise Refusal(503, str(error), retry_after=5) from None
-            with self._lock:
-                self._bodies[topic.name] = found
         return found
 
-    def _token(self, environ: Mapping[str, str]) -> str | None:
+    def _tls(self) -> ssl.SSLContext | None:
+        certificate, key = self.source.certificate, self.source.key
+        if certificate is None:
+            return None
+        try:
+            return tls_context(certificate, key)
+        except OSError as error:
+            raise SettingsError(
+                f"the certificate {certificate} of http {self.source.name}, or its key, cannot be used: "
+                f"{error.strerror or error}",
+                hint="name a PEM file with the certificate and one with its key, without a password",
+                file=self.source.defined_at.file,
+                line=self.source.defined_at.line,
+            ) from None
+
+    def _read_token(self, environ: Mapping[str, str]) -> str | None:
         variable = self.source.token_variable
         if variable is None:
             return None
@@ -177,154 +241,29 @@ class Http:
             )
         return environ[variable]
 
-    def enter(self) -> bool:
-        """Take one of the places that there are for connections."""
-        return self._slots.acquire(blocking=False)
 
-    def leave(self) -> None:
-        """Give the place back."""
-        self._slots.release()
+class _GoneError(Exception):
+    """The client hung up."""
 
 
-class _Server(ThreadingHTTPServer):
-    """A thread a connection, and no more than there are places for."""
+class _Incoming:
+    """The body of a request as it arrives."""
 
-    daemon_threads = True
-    request_queue_size = 128
+    def __init__(self, receive: ASGIReceiveCallable) -> None:
+        self.more = True
+        self._receive = receive
 
-    def __init__(self, http: Http) -> None:
-        self._http = http
-        self._open: set[Any] = set()
-        if ":" in http.source.host:
-            self.address_family = socket.AF_INET6
-        super().__init__((http.source.host, http.source.port), _handler(http))
+    async def receive(self) -> bytes:
+        """The next bytes."""
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise _GoneError
+        self.more = message["more_body"]
+        return message["body"]
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._http.enter():
-            with contextlib.suppress(OSError):
-                request.sendall(
-                    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
-                    b"Connection: close\r\n\r\n"
-                )
-            self.shutdown_request(request)
-            return
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def hang_up(self) -> None:
-        """End the connections that clients keep open for later."""
-        for request in list(self._open):
-            with contextlib.suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._http.leave()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a connection ended", exc_info=True)  # a client that went away is no error of ours
-
-
-def _handler(http: Http) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = _IDLE_AFTER
-        server_version, sys_version = "gearshift", ""
-        wbufsize = -1  # an answer in one packet
-        disable_nagle_algorithm = True
-        _unread = False
-        """Whether the request is answered before its body was read."""
-
-        def do_POST(self) -> None:
-            status = 500
-            try:
-                http.begin()
-            except Refusal as refusal:
-                self._unread = True
-                self._answer(refusal)
-                return
-            try:
-                status = self._answer(self._written())
-            except Refusal as refusal:
-                status = self._answer(refusal)
-            except OSError:
-                raise  # the client went away
-            except Exception:
-                log.exception("http %s raised", http.source.name)
-                status = self._answer(Refusal(500, "this is our fault", hint="see the log of the app"))
-            finally:
-                http.done(status)
-
-        def do_GET(self) -> None:
-            self._unread = self.headers.get("Content-Length", "0") != "0"
-            try:
-                http.topic(self.path)
-                raise Refusal(405, "records are sent with POST", hint="curl --json '{…}' …")
-            except Refusal as refusal:
-                self._answer(refusal)
-
-        do_PUT = do_GET  # noqa: N815
-        do_DELETE = do_GET  # noqa: N815
-
-        def handle_expect_100(self) -> bool:
-            """A client that asks first is told before it sends."""
-            try:
-                length_of(self.headers)
-            except Refusal as refusal:
-                self._unread = True
-                self._answer(refusal)
-                return False
-            return super().handle_expect_100()
-
-        def _written(self) -> Written:
-            self._unread = True
-            length = length_of(self.headers)
-            # Before any other refusal: what is not read would be taken for the next request.
-            body = self.rfile.read(length)
-            self._unread = False
-            if len(body) < length:
-                self.close_connection = True
-                raise Refusal(400, "the body is shorter than its Content-Length")
-            let_in(self.headers, http.token)
-            topic = http.topic(self.path)
-            lines, key = is_lines(self.headers), idempotency_key(self.headers)
-            http.refuse_under_pressure(topic)
-            return http.take(topic, body, lines=lines, key=key)
-
-        def _answer(self, said: Written | Refusal) -> int:
-            status = said.status if isinstance(said, Refusal) else 200
-            text = json.dumps(said.as_json()).encode() + b"\n"
-            self.send_response(status)
-            self.send_header("Content-Type", JSON)
-            self.send_header("Content-Length", str(len(text)))
-            for name, value in said.headers.items() if isinstance(said, Refusal) else ():
-                self.send_header(name, value)
-            if self._unread:
-                self.send_header("Connection", "close")
-                self.close_connection = True
-            self.end_headers()
-            self.wfile.write(text)
-            self.wfile.flush()
-            if self._unread:
-                self._swallow()
-            return status
-
-        def _swallow(self) -> None:
-            """Let a client that is still sending finish: a connection closed under it would take our answer along."""
-            left = _SWALLOWED
-            self.connection.settimeout(_SWALLOWED_WITHIN)
-            with contextlib.suppress(OSError):
-                self.connection.shutdown(socket.SHUT_WR)
-                while left > 0 and (read := len(self.rfile.read1(65_536))):
-                    left -= read
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    return Handler
+    async def swallow(self) -> None:
+        """Let a client that is still sending finish: a connection closed under it would take our answer along."""
+        with contextlib.suppress(TimeoutError, _GoneError):
+            async with asyncio.timeout(_SWALLOWED_WITHIN):
+                while self.more:
+                    await self.receive()

@@ -89,19 +89,14 @@ class Requests:
         if self._thread.ident is not None:
             self._thread.join(timeout=60)
 
-    def write(self, request: Request, within: timedelta = timedelta(seconds=60)) -> Written:
-        """Return when the records are on the brokers; Refusal if they are not."""
+    def submit(self, request: Request) -> Future[Written]:
+        """Hand a request over; its answer is there when the records are on the brokers, Refusal if they are not."""
         with self._changed:
             if self._closing:
-                raise _unavailable("the app is stopping")
+                raise unavailable("the app is stopping")
             self._waiting.append(request)
             self._changed.notify()
-        try:
-            return request.answer.result(within.total_seconds())
-        except TimeoutError:
-            raise _unavailable(
-                "Kafka takes too long; whether the records were written is not known"
-            ) from None
+        return request.answer
 
     def _run(self) -> None:
         while True:
@@ -211,10 +206,11 @@ class Requests:
             self._waiting.clear()
         for request in group:
             if not request.answer.done():
-                _set(request, _unavailable(f"Kafka does not take the records: {error}"))
+                _set(request, unavailable(f"Kafka does not take the records: {error}"))
 
 
-def _unavailable(words: str) -> Refusal:
+def unavailable(words: str) -> Refusal:
+    """A refusal after which the same request is to be sent again."""
     return Refusal(503, words, hint="send it again, with the same Idempotency-Key", retry_after=5)
 
 
