@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 BODY_WITHIN = timedelta(seconds=30)
 _BODIES_AT_ONCE = 256 << 20  # bytes of bodies that are not all there yet
 _MOST_READING = 4
+_READ_AT_ONCE = 4 << 10  # bytes of a body that is read sooner than it is handed to a thread
 _KAFKA_WITHIN = timedelta(seconds=60)
 _SWALLOWED_WITHIN = 2.0
 
@@ -138,9 +139,11 @@ class Http:
             named["connection"] = "close"  # a proxy before us may see another end of this request
         headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": text, "more_body": True})
-        await incoming.swallow()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        unread = incoming.more
+        await send({"type": "http.response.body", "body": text, "more_body": unread})
+        if unread:
+            await incoming.swallow()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _written(self, scope: HTTPScope, incoming: _Incoming) -> Written:
         """Check a request from what costs least to what costs most, and write its records."""
@@ -156,7 +159,11 @@ class Http:
         if topic.max_lag is not None:
             await self._in_thread(self._refuse_under_pressure, topic)
         body = await self._read(incoming, length)
-        answer: Future[Written] | None = await self._in_thread(self._submit, topic, body, lines, key)
+        answer: Future[Written] | None
+        if len(body) <= _READ_AT_ONCE and topic.name in self._bodies:
+            answer = self._submit(topic, body, lines, key)
+        else:
+            answer = await self._in_thread(self._submit, topic, body, lines, key)
         if answer is None:
             return Written(0)
         try:
