@@ -56,7 +56,7 @@ def recorded(name: str) -> list[tuple[bytes | None, bytes | None]]:
 
 def rows_of(raw: DataFrame, topic: Topic, versions: reading.Versions = NONE) -> list[Row]:
     """The rows that a transform gets."""
-    return reading.rows(raw, topic, versions, name="x", aged=False).collect()
+    return reading.rows(raw, topic, versions, name="x", group="x", aged=False).collect()
 
 
 def dead_of(raw: DataFrame, topic: Topic, versions: reading.Versions = NONE) -> dict[int, str]:

@@ -233,10 +233,10 @@ class Checker:
         """The topic's rows, made once: most of planning is to make them, and pipelines share their sources."""
         place = (name, topic.name, topic.as_of)
         if place not in self._topics:
-            raw = reading.read_stream(self._engine.spark, self._engine.connection, topic)
+            raw = reading.read_stream(self._engine.spark, self._engine.connection, topic, group="check")
             # Any id will do: the plan has the same operators for every version.
             versions = reading.Versions(writers={} if topic.envelope else {1: schema_text(topic)})
-            self._topics[place] = reading.rows(raw, topic, versions, name=name)
+            self._topics[place] = reading.rows(raw, topic, versions, name=name, group="check")
         return self._topics[place]
 
     def _table(self, table: Table) -> DataFrame:

@@ -19,6 +19,7 @@ from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
 from gearshift.location import spark_path
 from gearshift.pipelines import planning, reading, writing
+from gearshift.pipelines.live import group_prefix
 from gearshift.pipelines.publishing import Publisher
 from gearshift.pipelines.user_code import calling
 from gearshift.rules.intervals import INTERVAL
@@ -101,8 +102,9 @@ def _rows(
     aged = gear is not Gear.BATCH  # how old records are when their batch comes round, its calendar decides
     known = engine.read.get(place)
     if known is None or (known.versions, known.aged) != (versions, aged):
-        raw = reading.read_stream(engine.spark, engine.connection, topic)
-        frame = reading.rows(raw, topic, versions, name=name, aged=aged)
+        group = group_prefix(engine.query_name(pipeline), name)
+        raw = reading.read_stream(engine.spark, engine.connection, topic, group=group)
+        frame = reading.rows(raw, topic, versions, name=name, group=group, aged=aged)
         known = engine.read[place] = Read(versions=versions, aged=aged, frame=frame)
     return known.frame
 

@@ -19,6 +19,7 @@ from gearshift.definitions import Topic
 from gearshift.pipelines import change_avro, changes, leaders
 from gearshift.pipelines.changes import VALUE, WHY
 from gearshift.pipelines.checkpoint import Offsets
+from gearshift.pipelines.live import AGE_PROPERTY, AGE_SLOTS
 from gearshift.schemas import avro_schema, spark_schema
 from gearshift.schemas.wire import head
 from gearshift.topics import for_java
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 CORRUPT = "_corrupt"
 AGE = "_age"
+TOLD = "_told"
 DECODED = "_decoded"
 UNKNOWN_SCHEMA = "GEARSHIFT_UNKNOWN_SCHEMA_ID"
 _REGISTERED_SOON = 100_000  # ids a registry may give out while a query runs; beyond them an id is noise
@@ -69,8 +71,8 @@ def kafka_options(connection: Connection) -> dict[str, str]:
 _COMMITTED = ("kafka.isolation.level", "read_committed")
 
 
-def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> DataFrame:
-    """The topic as an endless frame of raw records."""
+def read_stream(spark: SparkSession, connection: Connection, topic: Topic, *, group: str) -> DataFrame:
+    """The topic as an endless frame of raw records; the names of its consumer groups begin with `group`."""
     return (
         spark.readStream.format("kafka")
         .options(**kafka_options(connection))
@@ -78,6 +80,7 @@ def read_stream(spark: SparkSession, connection: Connection, topic: Topic) -> Da
         .option("startingOffsets", "earliest")
         .option(*_COMMITTED)
         .option("kafka.fetch.max.wait.ms", "20")
+        .option("groupIdPrefix", group)
         .options(**leaders.asking())
         .load()
     )
@@ -124,24 +127,27 @@ def decode(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
     return with_value.withColumn(CORRUPT, corrupt)
 
 
-def rows(raw: DataFrame, topic: Topic, versions: Versions, *, name: str, aged: bool = True) -> DataFrame:
+def rows(
+    raw: DataFrame, topic: Topic, versions: Versions, *, name: str, group: str, aged: bool = True
+) -> DataFrame:
     """The typed rows of a topic; what cannot be decoded is counted under `decode_NAME` and left out.
 
     The counts come with each batch's progress, so that a healthy stream is read once and only the
     ranges that hold a corrupt record are read again to set it aside. With `aged`, how old the records
-    were is counted too, which costs a tenth of a backlog's throughput.
+    were is counted too, which costs a tenth of a backlog's throughput; what was counted last is told under `group`.
     """
     # Only what is needed: Spark copies every column to where it counts.
-    needed = [VALUE, CORRUPT, "offset", *(["timestamp"] if aged else [])]
-    decoded = decode(raw, topic, versions).select(*needed)
+    needed = [F.col(VALUE), F.col(CORRUPT), F.col("offset")]
+    ages = [_age().alias(AGE), _tell_age(group).alias(TOLD)] if aged else []
+    decoded = decode(raw, topic, versions).select(*needed, *ages)
     counts = [
         F.count_if(CORRUPT).alias("corrupt"),
         F.min(F.when(F.col(CORRUPT), F.col("offset"))).alias("first"),
         F.max(F.when(F.col(CORRUPT), F.col("offset"))).alias("last"),
     ]
     if aged:
-        decoded = decoded.withColumn(AGE, _age())
         counts.append(F.percentile_approx(AGE, [0.5, 0.99], 200).alias("age"))
+        counts.append(F.count(TOLD).alias("told"))  # or Spark would leave out what nobody asks for
     good = decoded.observe(f"decode_{name}", *counts).where(~F.col(CORRUPT))
     if topic.envelope is not None:
         value = F.col(VALUE)
@@ -187,9 +193,27 @@ def _decode_avro_changes(raw: DataFrame, topic: Topic, versions: Versions) -> Da
 
 
 def _age() -> Column:
-    """Milliseconds from a record's Kafka timestamp until now; `now()` stands still for a whole batch, the JVM's clock does not."""
-    now = F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
-    return F.when(F.col("offset") % _LATENCY_SAMPLE == 0, now - F.unix_millis("timestamp"))
+    """Milliseconds from a record's Kafka timestamp until now, of one record in so many."""
+    return F.when(F.col("offset") % _LATENCY_SAMPLE == 0, _now() - F.unix_millis("timestamp"))
+
+
+def _tell_age(group: str) -> Column:
+    """Leave the same where the driver finds it while the batch is open, if it is in this JVM."""
+    sample = F.floor(F.col("offset") / _LATENCY_SAMPLE)
+    key = F.concat(F.lit(f"{AGE_PROPERTY}{group}."), (sample % AGE_SLOTS).cast("string"))
+    age = (_now() - F.unix_millis("timestamp")).cast("string")
+    told = F.reflect(
+        F.lit("java.lang.System"),
+        F.lit("setProperty"),
+        key,
+        F.concat(_now().cast("string"), F.lit(":"), age),
+    )
+    return F.when(F.col("offset") % _LATENCY_SAMPLE == 0, told)
+
+
+def _now() -> Column:
+    """Epoch milliseconds; `now()` stands still for a whole batch, the JVM's clock does not."""
+    return F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
 
 
 def _from_avro(topic: Topic, versions: Versions) -> Column:

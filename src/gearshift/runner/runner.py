@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 from gearshift import stack as local
 from gearshift.app import App
 from gearshift.connection import Connection
-from gearshift.definitions import Graph, Topic
+from gearshift.definitions import Graph
 from gearshift.errors import DefinitionError, GearshiftError, RunnerError
 from gearshift.freshness import Gear
-from gearshift.pipelines.checkpoint import flat
 from gearshift.pipelines.checks import Checker, Report
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
@@ -75,7 +74,7 @@ class Runner:
         self._said = said
         self._exit = ExitStack()
         self._began = datetime.now(UTC)
-        self._rates = Rates()
+        self._rates: Rates | None = None
         self._port = 0
 
     def __enter__(self) -> Self:
@@ -181,6 +180,10 @@ class Runner:
         self.captures = capturing.start_captures(
             self.graph, connection, self.settings, said=self._said, at_exit=self._at_exit
         )
+        topics = (topic.name for topic in capturing.topics_of(self.graph))
+        self._rates = Rates(self.engine, self.drivers.values(), topics)
+        self._exit.callback(self._rates.close)
+        self._rates.open()
         self._open_drivers()
         self._exit.enter_context(Maintenance(self.graph, self.settings))
         self.crews = start_crews(
@@ -189,8 +192,6 @@ class Runner:
         if self.graph.sources or self.graph.folders or self.graph.ports:
             self._await_readers()
         self._open_sources(connection)
-        self._exit.callback(self._rates.close)
-        self._rates.open(self._measure)
 
     def _make_topics(self, admin: Admin, registry: Registry) -> None:
         self._said("creating topics and registering schemas")
@@ -307,6 +308,7 @@ class Runner:
 
     def _pipeline_status(self, driver: Driver) -> dict[str, Any]:
         condition, ledger = driver.condition, driver.books.ledger
+        figures = self._rates.figures.get(driver.pipeline.name) if self._rates is not None else None
         latest = condition.progress
         took = latest.took.total_seconds() if latest else 0
         return {
@@ -317,14 +319,18 @@ class Runner:
             "state": condition.state,
             "error": condition.error,
             "warning": self.engine.publisher.problem(driver.pipeline.target.name),
-            "records_per_second": self._rates.arriving.get(driver.pipeline.name),
-            "written_per_second": self._rates.written.get(driver.pipeline.name),
+            "records_per_second": figures.arriving if figures else None,
+            "written_per_second": figures.writing if figures else None,
             "batch_records_per_second": round(latest.records / took, 1) if latest and took else None,
-            "lag": self._rates.lag.get(driver.pipeline.name),
-            "latency_p50_ms": latest.latency_ms[0] if latest and latest.latency_ms else None,
-            "latency_p99_ms": latest.latency_ms[1] if latest and latest.latency_ms else None,
-            "records": sum(stretch.records for stretch in ledger.stretches),
-            "written": sum(stretch.written for stretch in ledger.stretches),
+            "lag": figures.lag if figures else None,
+            "latency_p50_ms": figures.latency_ms[0] if figures and figures.latency_ms else None,
+            "latency_p99_ms": figures.latency_ms[1] if figures and figures.latency_ms else None,
+            "records": max(
+                sum(stretch.records for stretch in ledger.stretches), figures.records if figures else 0
+            ),
+            "written": max(
+                sum(stretch.written for stretch in ledger.stretches), figures.written if figures else 0
+            ),
             "dead_letters": sum(stretch.dead for stretch in ledger.stretches),
             "replayed": ledger.replayed,
             "late_rows": driver.late_rows,
@@ -334,23 +340,6 @@ class Runner:
             if driver.gear is Gear.BATCH and condition.next_run
             else None,
         }
-
-    def _measure(self) -> None:
-        """Look at Kafka's end offsets: arrivals and output as they happen, also between real-time's reports."""
-        names = {topic.name for topic in capturing.topics_of(self.graph)}
-        ends = self.engine.admin.end_offsets(sorted(names)) if names else {}
-        for driver in self.drivers.values():
-            name, done = driver.pipeline.name, flat(driver.books.ledger.ends)
-            sources = {topic.name for topic in driver.pipeline.topics.values()}
-            total = sum(end for (topic, _), end in ends.items() if topic in sources)
-            behind = sum(
-                max(0, end - done.get(place, 0)) for place, end in ends.items() if place[0] in sources
-            )
-            target = driver.pipeline.target
-            out = sum(
-                end for (topic, _), end in ends.items() if isinstance(target, Topic) and topic == target.name
-            )
-            self._rates.note(name, total, out, behind)
 
 
 def _services(graph: Graph, settings: Settings) -> tuple[str, ...]:

@@ -1,0 +1,51 @@
+"""What status shows of a real-time pipeline whose checkpoint is minutes away."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+import gearshift as gs
+from gearshift.runner.metrics import render
+from gearshift.runner.runner import Runner
+from gearshift.settings import Settings
+from tests.flow import Event, Flow
+from tests.support import eventually
+
+
+def test_the_numbers_of_real_time_are_live_between_checkpoints(unique: str, settings: Settings) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key", partitions=3)
+    copies = app.topic(f"{unique}-copies", value=Event, key="key", partitions=3)
+
+    @app.pipeline(source=events, to=copies, gear="real-time")
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    far = settings.model_copy(update={"checkpoint_interval": timedelta(minutes=10)})
+    with Runner(app, far) as runner:
+        driver = runner.drivers["copy"]
+
+        def shown() -> dict[str, Any]:
+            (found,) = runner.status()["pipelines"]
+            return found
+
+        with Flow(runner.engine.connection, events, rate=200) as flow:
+            eventually(lambda: shown()["records"] > 300, within=60)
+            first = shown()
+            assert first["records"] <= flow.sent
+            eventually(lambda: shown()["records"] > first["records"] + 300, within=60)
+            assert shown()["latency_p50_ms"] is not None
+            assert shown()["latency_p50_ms"] <= shown()["latency_p99_ms"]
+            assert shown()["records_per_second"] > 0
+        sent = flow.sent
+        eventually(
+            lambda: [shown()[name] for name in ("records", "written", "lag")] == [sent, sent, 0], within=60
+        )
+        assert f'gearshift_pipeline_records_total{{app="{unique}",pipeline="copy"}} {sent:.1f}' in render(
+            runner.status()
+        )
+        assert driver.books.ledger.recent == []
+        assert driver.condition.progress is None
