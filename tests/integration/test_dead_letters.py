@@ -39,7 +39,7 @@ def test_exactly_the_undecodable_records_are_set_aside_in_every_gear(unique: str
 
     letters = list(read(connection, events.dead_letters))
     bad = {(record.partition, record.offset): record for record in _undecodable(connection, events)}
-    assert len(bad) == flow.corrupt + 3 * 7
+    assert len(bad) == flow.corrupt + 3 * (7 + 1)
     assert sorted(_origin(letter) for letter in letters) == sorted(bad)
     for letter in letters:
         original = bad[_origin(letter)]
@@ -49,6 +49,8 @@ def test_exactly_the_undecodable_records_are_set_aside_in_every_gear(unique: str
         assert letter.header("gearshift.reason")
     truncated = [letter for letter in letters if letter.key == b"truncated"]
     assert {letter.header("gearshift.schema_id") for letter in truncated} == {str(schema_id).encode()}
+    reasons = [letter.header("gearshift.reason") for letter in truncated]
+    assert reasons.count(b"key is not valid UTF-8") == 3
     assert {event.n for event in values(connection, copies)} == set(range(flow.sent))
     assert sum(stretch.dead for stretch in ledger.stretches) == len(bad)
     assert ledger.gap == 0
@@ -61,11 +63,13 @@ def _schema_id(connection: Connection, topic: gs.Topic) -> int:
 
 
 def _send_truncated(connection: Connection, topic: gs.Topic, schema_id: int, count: int) -> None:
-    """Records in the right wire format whose payload ends too early."""
+    """Records in the right wire format whose payload ends too early, and one whose text is not UTF-8."""
     with Producer(connection) as producer:
         for number in range(count):
             payload = encode(Event(key="a-longer-key", n=number))[: 2 + number % 3]
             producer.send_bytes(topic.name, pack(schema_id, payload), key=b"truncated")
+        text = encode(Event(key="ab", n=0)).replace(b"ab", b"\xff\xfe")
+        producer.send_bytes(topic.name, pack(schema_id, text), key=b"truncated")
 
 
 def _undecodable(connection: Connection, topic: gs.Topic) -> list[ConsumedRecord]:

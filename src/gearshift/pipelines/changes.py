@@ -18,6 +18,7 @@ from gearshift.definitions import DELETED, POSITION, Topic
 from gearshift.pipelines.change_values import DESCRIBED, kinds, literal, quoted, read_value
 from gearshift.schemas import spark_schema
 from gearshift.schemas.shapes import describe
+from gearshift.tables import unreadable, unreadable_words
 
 CHANGES = ("before", "after", "op", "source_time", "position")
 VALUE = "_value"
@@ -201,6 +202,9 @@ def _why(topic: Topic) -> str:
             wrong.append((f"{texts}.{named} IN {_UNCHANGED}", unsent))
             misfit = f"{texts}.{named} IS NOT NULL AND {values}.{named} IS NULL"
             wrong.append((misfit, f"{name} is no {field.dataType.simpleString()}"))
+            kind = field.dataType.jsonValue()
+            if condition := unreadable(f"{values}.{named}", kind):
+                wrong.append((condition, f"{name} {unreadable_words(kind)}"))
     for field in _required(topic):
         wrong.append(
             (f"{has_row} AND _missing IS NULL AND _after.{quoted(field)} IS NULL", f"after.{field} is null")

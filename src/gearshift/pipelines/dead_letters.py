@@ -148,9 +148,7 @@ def _corrupt_records(
         return
     raw = reading.read_range(engine.spark, engine.connection, topic.name, starts, ends)
     bad = reading.decode(raw, topic, replace(versions, asks=False)).where(F.col(reading.CORRUPT))
-    columns = ["key", "value", "headers", "partition", "offset", "timestamp"]
-    if topic.envelope is not None:
-        columns.append(WHY)
+    columns = ["key", "value", "headers", "partition", "offset", "timestamp", WHY]
     for row in bad.select(*columns).toLocalIterator():
         yield _letter(engine, pipeline, row, topic, versions)
 
@@ -159,7 +157,7 @@ def _letter(
     engine: Engine, pipeline: Pipeline, row: Any, topic: Topic, versions: reading.Versions
 ) -> DeadLetter:
     value = bytes(row.value) if row.value is not None else None
-    schema_id, reason = _reason(value, topic, versions) if topic.envelope is None else (None, row[WHY])
+    schema_id, reason = _reason(value, topic, versions) if topic.envelope is None else (None, "")
     return DeadLetter(
         topic=topic.name,
         partition=row.partition,
@@ -170,7 +168,7 @@ def _letter(
         schema_id=schema_id,
         app=engine.graph.app,
         pipeline=pipeline.name,
-        reason=reason,
+        reason=row[WHY] or reason,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 from gearshift.definitions import Location, Pipeline
 from gearshift.errors import GearshiftError, QueryError, TransformError
@@ -12,6 +14,9 @@ from gearshift.pipelines.writing import NULL_FIELD
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?P<frames>(?: .*\n)+)(?P<what>\S.*)")
 _NULL_WITHIN = re.compile(r"\[AVRO_CANNOT_WRITE_NULL_FIELD\][^`]*`([^`]+)`")  # of a struct within the value
+_OURS = (
+    f"{Path(__file__).parent.parent}{os.sep}"  # a batch's own way through this package is no user's function
+)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
@@ -33,15 +38,17 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
     raised = list(_TRACEBACK.finditer(text))
     if raised:
         frames = [(frame["file"], int(frame["line"])) for frame in _FRAME.finditer(raised[-1]["frames"])]
-        own = [frame for frame in frames if "/site-packages/" not in frame[0] and "/pyspark/" not in frame[0]]
-        where = Location.at(*own[-1]) if own else where
-        return TransformError(
-            f"a function of the transform raised {raised[-1]['what'].strip()}",
-            hint="mend the function, or filter out what it cannot take",
-            pipeline=pipeline.name,
-            file=where.file,
-            line=where.line,
-        )
+        users = [frame for frame in frames if "/pyspark/" not in frame[0] and not frame[0].startswith(_OURS)]
+        if users:
+            own = [frame for frame in users if "/site-packages/" not in frame[0]]
+            where = Location.at(*own[-1]) if own else where
+            return TransformError(
+                f"a function of the transform raised {raised[-1]['what'].strip()}",
+                hint="fix the function, or filter out what it cannot take",
+                pipeline=pipeline.name,
+                file=where.file,
+                line=where.line,
+            )
     cause = _innermost(text) or first_line(error)
     null = re.search(rf"{NULL_FIELD}=([^;]+);", cause) or _NULL_WITHIN.search(cause)
     return QueryError(

@@ -22,6 +22,7 @@ from gearshift.pipelines.checkpoint import Offsets
 from gearshift.pipelines.live import AGE_PROPERTY, AGE_SLOTS
 from gearshift.schemas import avro_schema, spark_schema
 from gearshift.schemas.wire import head
+from gearshift.tables import why_unreadable
 from gearshift.topics import for_java
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class Versions:
 def row_type(topic: Topic) -> StructType:
     """The Spark type of a topic's values."""
     return StructType.fromJson(spark_schema(topic.value))
+
+
+def _fields(topic: Topic) -> list[dict[str, Any]]:
+    return row_type(topic).jsonValue()["fields"]
 
 
 def kafka_options(connection: Connection) -> dict[str, str]:
@@ -115,7 +120,9 @@ def decode(raw: DataFrame, topic: Topic, versions: Versions) -> DataFrame:
         return _decode_changes(raw, topic, versions)
     decoded = _from_avro(topic, versions) if topic.format == "avro" else _from_json(topic, versions)
     with_value = raw.withColumn(VALUE, decoded)
-    corrupt = F.col(VALUE).isNull()
+    # What no other reader of a table could read is not let in: a dead letter says so, a broken table does not.
+    with_value = with_value.withColumn(WHY, F.expr(why_unreadable(_fields(topic), f"{VALUE}.")))
+    corrupt = F.col(VALUE).isNull() | F.col(WHY).isNotNull()
     if topic.format == "avro":
         required = (field.name for field in row_type(topic).fields if not field.nullable)
         corrupt = corrupt | F.col(VALUE)[next(required, DECODED)].isNull()

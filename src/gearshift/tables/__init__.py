@@ -5,6 +5,7 @@ from gearshift.tables.commits import Commit
 from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
 from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql, travels
+from gearshift.tables.readable import unreadable, unreadable_words, why_unreadable
 from gearshift.tables.reading import load
 from gearshift.tables.snapshot import Change, Snapshot, StoredFile, exists, history, read_paths, version_at
 from gearshift.tables.tallies import Bound, Tally, Times, tallies, times
@@ -45,7 +46,10 @@ __all__ = [
     "tallies",
     "times",
     "travels",
+    "unreadable",
+    "unreadable_words",
     "upsert",
     "vacuum",
     "version_at",
+    "why_unreadable",
 ]

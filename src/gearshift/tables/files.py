@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from deltalake import Schema
 
 from gearshift.errors import TableError
 from gearshift.location import StorageOptions, local_path, name_of, nearest, spark_path
+from gearshift.tables.columns import fields_of, quoted
 from gearshift.tables.disk import on_disk
-from gearshift.tables.partitions import WRITE_FOLDER, Values, folder_of, values_in
+from gearshift.tables.partitions import (
+    ESCAPED,
+    LONGEST_NAME,
+    STAND_IN,
+    WRITE_FOLDER,
+    Values,
+    as_text,
+    folder_of,
+    values_in,
+)
+from gearshift.tables.readable import guarded, literal, refusal
 from gearshift.tables.store import Store
+
+_ODD = "GEARSHIFT_ODD_PARTITION"
+_VALUES = (
+    "gearshift_partition_values"  # a column that only the files of such writes have, and no reader asks for
+)
+_KEEP_VALUES: set[str] = set()
+"""Tables that have met a partition value which no folder can be named after: their files keep the values."""
 
 
 class Frame(Protocol):
@@ -67,16 +86,21 @@ def write(
     frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     require_writable(uri)
     folder = new_folder(label)
+    keeps_values = uri in _KEEP_VALUES
+    frame = _guarded(frame, uri, partition_by, keeps_values=keeps_values)
     writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     with on_disk(uri):
         try:
             writer.parquet(f"{spark_path(uri)}/{folder}")
-        except Exception:
+        except Exception as error:
             _remove(uri, folder, storage_options)  # half a write helps nobody, least of all on a full disk
-            raise
-    return Written(folder=folder, files=_found(uri, folder, storage_options))
+            raise _refused(uri, str(error)) or error from error
+    found = _found(uri, folder, storage_options)
+    if keeps_values:
+        found = tuple(_with_values(file, uri, storage_options) for file in found)
+    return Written(folder=folder, files=found)
 
 
 def run(frame: Frame) -> None:
@@ -140,6 +164,45 @@ def _remove(uri: str, folder: str, storage_options: StorageOptions) -> None:
     if place is not None:
         with contextlib.suppress(OSError):
             place.rmdir()  # a table that is gone leaves no empty folder in the place of the one that comes back
+
+
+def _guarded(frame: Frame, uri: str, partition_by: Sequence[str], *, keeps_values: bool) -> Frame:
+    """The rows, of which each value can be read again and each partition value can be a folder's name."""
+    fields = fields_of(frame.schema.json(), name_of(uri))
+    texts = [
+        name for name in partition_by if any(f["name"] == name and f["type"] == "string" for f in fields)
+    ]
+    cases: dict[str, str] = {}
+    for name in texts:
+        column, room = quoted(name), LONGEST_NAME - len(folder_of(name, "").encode())
+        longer = f"octet_length({column}) + 2 * regexp_count({column}, {literal(ESCAPED)}) > {room}"
+        odd = f"instr({column}, char(0)) > 0 OR (3 * octet_length({column}) > {room} AND {longer})"
+        stand_in = f"concat({literal(STAND_IN)}, sha2({column}, 256))"
+        stop = f"cast(raise_error({literal(f'{_ODD}={name};')}) as string)"
+        cases[name] = f"WHEN {odd} THEN {stand_in if keeps_values else stop}"
+    columns = guarded(fields, cases)
+    if keeps_values:
+        pairs = ", ".join(f"{literal(name)}, {quoted(name)}" for name in texts)
+        columns.append(f"map({pairs}) AS {_VALUES}")
+    return frame.selectExpr(*columns)
+
+
+def _refused(uri: str, text: str) -> TableError | None:
+    odd = re.search(rf"{_ODD}=([^\n;]+);", text)
+    if odd is None:
+        return refusal(name_of(uri), text)
+    _KEEP_VALUES.add(uri)
+    return TableError(
+        f"table {name_of(uri)}: a value of partition column {odd[1]} cannot be a folder's name: "
+        "it is too long or has a NUL",
+        hint="the batch is written again, with a digest in the folder's name",
+    )
+
+
+def _with_values(file: WrittenFile, uri: str, storage_options: StorageOptions) -> WrittenFile:
+    """The file with the partition values that its rows keep, where its folder may have but a digest."""
+    kept = dict(Store(uri, storage_options).first_value(file.path, _VALUES))
+    return replace(file, values={name: as_text(kept.get(name, text)) for name, text in file.values.items()})
 
 
 def _found(uri: str, folder: str, storage_options: StorageOptions) -> tuple[WrittenFile, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import date
 from urllib.parse import unquote
@@ -17,6 +18,12 @@ Values = Mapping[str, str | None]
 
 # What Spark escapes in a folder's name; it reads any other letter as itself, and %C3%A9 as two.
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
+ESCAPED = r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
+"""The same as a regular expression of Java's."""
+
+LONGEST_NAME = 255  # bytes of a file's name on every common file system
+STAND_IN = "__gearshift_value_"
+"""Begins the folder's name of a value that cannot be one; only the table's log says the value itself."""
 
 
 def values_in(folders: Sequence[str]) -> dict[str, str | None]:
@@ -40,12 +47,15 @@ def values_in(folders: Sequence[str]) -> dict[str, str | None]:
 
 
 def folder_of(name: str, text: str | None) -> str:
-    """A partition's folder, named as Spark names it.
+    """A partition's folder, named as Spark names it; by a digest where no folder can have the name.
 
-    >>> folder_of("place", "a/b c"), folder_of("day", None)
-    ('place=a%2Fb c', 'day=__HIVE_DEFAULT_PARTITION__')
+    >>> folder_of("place", "a/b c"), folder_of("day", None), folder_of("place", "x" * 300)[:32]
+    ('place=a%2Fb c', 'day=__HIVE_DEFAULT_PARTITION__', 'place=__gearshift_value_0d4e2ca9')
     """
-    return f"{_escaped(name)}={NULL_FOLDER if text is None else _escaped(text)}"
+    folder = f"{_escaped(name)}={NULL_FOLDER if text is None else _escaped(text)}"
+    if text is None or ("\0" not in text and len(folder.encode()) <= LONGEST_NAME):
+        return folder
+    return f"{_escaped(name)}={STAND_IN}{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def as_text(value: object) -> str | None:

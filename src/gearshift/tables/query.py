@@ -14,9 +14,11 @@ import duckdb
 from deltalake.exceptions import DeltaError
 
 from gearshift.errors import TableError
-from gearshift.location import StorageOptions, as_uri, local_path, nearest, table_uri
+from gearshift.location import StorageOptions, as_uri, local_path, name_of, nearest, table_uri
 from gearshift.tables.snapshot import exists, open_table, snapshot_of
 from gearshift.tables.store import Store
+
+_UNREADABLE = ("Invalid unicode", "Invalid UTF", "out of range", "utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ def sql(
         connection.execute("SET lock_configuration = true")
         try:
             return _answer(connection, query)
-        except (duckdb.Error, OSError) as error:
+        except (duckdb.Error, OSError, ValueError) as error:
+            for name in named:
+                _refuse_unreadable(name, table_uri(warehouse_uri, name), storage_options, error)
             if "No such file" in str(error) or "not found: " in str(error):
                 raise TableError(
                     f"files of a table are gone: {str(error).splitlines()[0]}",
@@ -105,7 +109,11 @@ def rows(
     with fresh_connection() as connection:
         show_table(connection, "rows", uri, storage_options)
         bounded = "" if limit is None else f" LIMIT {int(limit)}"
-        return _answer(connection, f"SELECT * FROM rows{bounded}").dicts()
+        try:
+            return _answer(connection, f"SELECT * FROM rows{bounded}").dicts()
+        except (duckdb.Error, ValueError) as error:
+            _refuse_unreadable(name_of(uri), uri, storage_options, error)
+            raise
 
 
 def fresh_connection() -> duckdb.DuckDBPyConnection:
@@ -159,6 +167,21 @@ def show_table(
     table = open_table(uri, storage_options, at=at)
     files = [(file.path, file.values) for file in snapshot_of(table, uri).files]
     connection.register(name, Store(uri, storage_options).dataset(table.schema(), files))
+
+
+def _refuse_unreadable(name: str, uri: str, storage_options: StorageOptions, error: Exception) -> None:
+    """Say which file of a table holds a value that nobody can read, if that is why a query failed."""
+    if not any(words in str(error) for words in _UNREADABLE):
+        return
+    table = open_table(uri, storage_options)
+    store = Store(uri, storage_options)
+    for file in snapshot_of(table, uri).files:
+        found = store.find_unreadable(file.path)
+        if found is not None:
+            raise TableError(
+                f"table {name}: {found} (file {file.path})",
+                hint="leave the column out of the query, or filter the row out; it was written by another version or tool",
+            ) from error
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, query: str) -> Answer:

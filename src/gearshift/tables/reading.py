@@ -79,5 +79,5 @@ def _sql(text: str | None) -> str:
     """
     if text is None:
         return "null"
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\u0000")
     return f"'{escaped}'"

@@ -67,6 +67,25 @@ class Store:
         with ThreadPoolExecutor(_FOOTER_READERS) as readers:
             return list(readers.map(self._row_count, paths))
 
+    def first_value(self, path: str, column: str) -> Any:
+        """The value of a column in the first row of a Parquet file."""
+        with _footers.ParquetFile(path, filesystem=self._files) as file:
+            return next(file.iter_batches(1, columns=[column])).column(0)[0].as_py()
+
+    def find_unreadable(self, path: str) -> str | None:
+        """The first value of a Parquet file that is no text or no time, in words; None if there is none."""
+        with _footers.ParquetFile(path, filesystem=self._files) as file:
+            first = 0
+            for batch in file.iter_batches():
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    for number, value in enumerate(column):
+                        try:
+                            value.as_py()
+                        except ValueError as error:
+                            return f"row {first + number} of column {name} cannot be read: {error}"
+                first += batch.num_rows
+        return None
+
     def write(
         self, path: str, schema: Schema, batches: Iterable[Any], *, without: Sequence[str]
     ) -> list[Entry]:

@@ -6,6 +6,7 @@ from gearshift.definitions import Location, Pipeline, Table
 from gearshift.errors import QueryError, TransformError
 from gearshift.freshness import Freshness, Gear
 from gearshift.pipelines.failures import explain
+from gearshift.tables import files
 
 HERE = Location("app.py", 3)
 PIPELINE = Pipeline(
@@ -78,3 +79,18 @@ def test_a_plan_that_could_name_a_missing_column_is_none_that_does() -> None:
         PIPELINE,
     )
     assert gone.what == "the source table has no column note any more"
+
+
+def test_a_way_through_this_package_is_not_blamed_on_a_function_of_the_transform() -> None:
+    ours = files.__file__
+    text = (
+        "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred: Traceback (most recent call last):\n"
+        '  File "/opt/lib/site-packages/pyspark/sql/utils.py", line 71, in call\n    self.func(df, batch_id)\n'
+        f'  File "{ours}", line 70, in write\n    writer.parquet(path)\n'
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o1.parquet.\n"
+        ": org.apache.spark.SparkException: Job aborted.\n"
+        "Caused by: java.nio.file.InvalidPathException: Nul character not allowed\n\tat java.base"
+    )
+    error = explain(RuntimeError(text), PIPELINE)
+    assert not isinstance(error, TransformError)
+    assert error.what == "the query failed: Nul character not allowed"
