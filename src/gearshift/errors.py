@@ -42,6 +42,7 @@ GearshiftError
 │   ├── GearRefusedError       its operators do not run in that gear
 │   ├── TooFewSlotsError       Spark has too few task slots for real-time
 │   └── CheckpointFormatError  the checkpoint was not born for all gears
+├── LedgerError                a ledger is damaged, or not of its checkpoint
 ├── QueryError                 a running query failed
 ├── ShiftError                 a shift did not happen
 ├── TableError                 a warehouse table cannot be read or written
@@ -281,6 +282,10 @@ class TooFewSlotsError(CheckError):
 
 class CheckpointFormatError(CheckError):
     """A checkpoint was not born with the format that every gear can use."""
+
+
+class LedgerError(GearshiftError):
+    """A ledger is damaged, or its checkpoint is not the one it is about."""
 
 
 class QueryError(GearshiftError):

@@ -36,15 +36,17 @@ def ledger(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show which gear ran over which offsets, and the proof: gaps, replays, pauses."""
-    from gearshift.errors import DefinitionError
+    from gearshift.errors import DefinitionError, LedgerError
     from gearshift.pipelines.ledgers import find_ledgers
 
     settings = read_settings()
-    ledgers = find_ledgers(settings.checkpoints_uri)
+    damaged: list[LedgerError] = []
+    ledgers = find_ledgers(settings.checkpoints_uri, damaged)
     if pipeline is not None:
         names = sorted({each.pipeline for each in ledgers})
         ledgers = [each for each in ledgers if each.pipeline == pipeline]
-        if not ledgers:
+        damaged = [each for each in damaged if each.pipeline == pipeline]
+        if not ledgers and not damaged:
             raise DefinitionError(
                 f"no ledger of {pipeline!r}", hint=f"there are {', '.join(names) or 'none yet'}"
             )
@@ -63,3 +65,5 @@ def ledger(
         from gearshift.cli.tables import show_ledgers
 
         show_ledgers(ledgers)
+    if damaged:
+        raise damaged[0]

@@ -167,6 +167,8 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
             for stretch in ledger.stretches:
                 if stretch.paused_for:
                     console.print(f"#{stretch.number}: the pause was {stretch.paused_for}", soft_wrap=True)
+                if stretch.note:
+                    console.print(f"[yellow]#{stretch.number}: {escape(stretch.note)}[/]", soft_wrap=True)
                 if stretch.error:
                     console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
             console.print(proof(ledger))
@@ -201,11 +203,12 @@ def proof(ledger: Ledger) -> str:
     """One line: what the ledger proves."""
     records = sum(stretch.records for stretch in ledger.stretches)
     verdict = (
-        "[green]no gap[/]" if ledger.gap == 0 else f"[red]{ledger.gap} records missing or taken twice[/]"
+        "[green]no gap[/]" if ledger.gap == 0 else f"[red]{ledger.gap:,} offsets missing or read twice[/]"
     )
     pauses = [stretch.pause for stretch in ledger.stretches if stretch.pause is not None]
     longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
-    return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}, {ledger.replayed:,} replayed{longest}"
+    replayed = f"{'at least ' if ledger.at_least else ''}{ledger.replayed:,} replayed"
+    return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}, {replayed}{longest}"
 
 
 def show_reports(reports: list[dict[str, Any]]) -> None:
@@ -260,11 +263,17 @@ def _stretch_row(stretch: Stretch) -> list[str]:
         _ranges(stretch.starts, stretch.ends),
         _number(stretch.records),
         _number(stretch.written),
-        _number(stretch.replayed),
+        _replays(stretch),
         _number(stretch.dead),
         _number(stretch.gap),
         f"{stretch.pause:.1f} s" if stretch.pause is not None else "",
     ]
+
+
+def _replays(stretch: Stretch) -> str:
+    if stretch.replayed is None and not stretch.retried:
+        return "–"
+    return f"{'≥ ' if stretch.at_least else ''}{(stretch.replayed or 0) + stretch.retried:,}"
 
 
 def _ranges(starts: Offsets, ends: Offsets) -> str:

@@ -8,8 +8,8 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from gearshift.definitions import Pipeline, Topic
-from gearshift.errors import GearshiftError
+from gearshift.definitions import Pipeline, Table, Topic
+from gearshift.errors import GearshiftError, LedgerError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat, open_folder
 from gearshift.pipelines.dead_letters import SetAside, set_aside
@@ -83,6 +83,35 @@ class Books:
             thread.join(timeout=_CLOSE_WITHIN)
         if self._behind():
             log.error("%s: dead letters of the last batches are left for the next run", self._pipeline.name)
+
+    def check(self) -> None:
+        """Refuse a checkpoint that this ledger is not about, or that would make a table skip new records."""
+        self.ledger.require_checkpoint()
+        lag = self.ledger.describe_lag_of_checkpoint()
+        if lag is not None and isinstance(self._pipeline.target, Table):
+            raise LedgerError(
+                f"{lag}; table {self._pipeline.target.name} takes each batch number once, and would leave out the "
+                "records of the next ones",
+                hint="put the newer checkpoint back, or start over on purpose with "
+                f"gearshift reset {self._pipeline.name} --yes",
+                pipeline=self._pipeline.name,
+            )
+
+    def open(self) -> None:
+        """Make the ledger agree with what Spark's logs say before the first query starts."""
+        if not self._pipeline.topics:
+            self.settle()
+            return
+        self.check()
+        if self.ledger.rebuild(self._pipeline.gear):
+            log.warning(
+                "%s: there was no ledger; it was rebuilt from Spark's logs, and the history before is unknown",
+                self._pipeline.name,
+            )
+        lag = self.ledger.describe_lag_of_checkpoint()
+        if lag is not None:
+            log.warning("%s: %s; what it had written since is written again", self._pipeline.name, lag)
+        self.settle()
 
     def begin(self, gear: Gear, why: str) -> Stretch:
         """Write down that a stretch begins, after all that came before it is settled."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gearshift.errors import LedgerError
 from gearshift.location import local_path
 
 Offsets = dict[str, dict[int, int]]
@@ -20,6 +23,7 @@ class Folder(Protocol):
     def names(self, folder: str) -> list[str]: ...
     def read(self, name: str) -> str | None: ...
     def write(self, name: str, text: str) -> None: ...
+    def place(self, name: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,15 @@ class LocalFolder:
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.new")
-        fresh.write_text(text, encoding="utf-8")
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut leaves the new name with nothing in it
         fresh.replace(target)
+
+    def place(self, name: str) -> str:
+        """Where a file is, for people."""
+        return str(self.path / name)
 
 
 class RemoteFolder:
@@ -59,6 +70,7 @@ class RemoteFolder:
         self._fs: Any
         self._path: str
         self._fs, self._path = fs.FileSystem.from_uri(uri)
+        self._uri = uri
         self._selector: Any = fs.FileSelector
 
     def names(self, folder: str) -> list[str]:
@@ -78,6 +90,10 @@ class RemoteFolder:
         """Write a file; object stores publish it whole when the stream closes."""
         with self._fs.open_output_stream(f"{self._path}/{name}") as stream:
             stream.write(text.encode("utf-8"))
+
+    def place(self, name: str) -> str:
+        """Where a file is, for people."""
+        return f"{self._uri}/{name}"
 
 
 def open_folder(uri: str) -> Folder:
@@ -109,7 +125,10 @@ class Checkpoint:
     def query_id(self) -> str | None:
         """The identity Spark gave the query when the checkpoint was born."""
         text = self.folder.read("metadata")
-        return json.loads(text)["id"] if text else None
+        if text is None:
+            return None
+        with self._reading("metadata"):
+            return json.loads(text)["id"]
 
     def committed(self) -> list[int]:
         """The batches Spark has finished for good, lowest first; it keeps the last hundred or so."""
@@ -121,23 +140,25 @@ class Checkpoint:
 
     def batch(self, number: int) -> LoggedBatch | None:
         """The offset log's entry for a batch."""
-        text = self.folder.read(f"offsets/{number}")
+        name = f"offsets/{number}"
+        text = self.folder.read(name)
         if text is None:
             return None
-        version, metadata, *sources = text.split("\n")
-        if version != "v1":
-            raise ValueError(f"offset log version {version} of batch {number} is unknown")
-        described: dict[str, Any] = json.loads(metadata)
-        ends: Offsets = {}
-        for source in sources:
-            if source and source != "-":
-                ends.update(parse_offsets(source))
-        return LoggedBatch(
-            id=number,
-            timestamp_ms=described["batchTimestampMs"],
-            ends=ends,
-            configuration=described.get("conf", {}),
-        )
+        with self._reading(name):
+            version, metadata, *sources = text.split("\n")
+            if version != "v1":
+                raise ValueError(f"version {version} is unknown")
+            described: dict[str, Any] = json.loads(metadata)
+            ends: Offsets = {}
+            for source in sources:
+                if source and source != "-":
+                    ends.update(parse_offsets(source))
+            return LoggedBatch(
+                id=number,
+                timestamp_ms=described["batchTimestampMs"],
+                ends=ends,
+                configuration=described.get("conf", {}),
+            )
 
     def first_offsets(self) -> Offsets:
         """Where the query began to read, before its first batch."""
@@ -147,6 +168,16 @@ class Checkpoint:
             if text and (body := text[text.find("{") :]):
                 starts.update(parse_offsets(body))
         return starts
+
+    @contextmanager
+    def _reading(self, name: str) -> Generator[None]:
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerError(
+                f"Spark's checkpoint file {self.folder.place(name)} cannot be read: {error}",
+                hint="put the checkpoint back from a copy, or start over on purpose with gearshift reset",
+            ) from None
 
     def is_born_for_every_gear(self) -> bool:
         """Whether real-time can take this checkpoint over: RocksDB and state format 2 from the first batch on.

@@ -95,7 +95,7 @@ class Driver:
         """Go on where the ledger ends, and keep going."""
         with self.lock:
             self.books.versions = self._schemas.read(self._since)
-            self.books.settle()
+            self.books.open()
             if self.gear is Gear.BATCH:
                 self.condition.state = "waiting"
             else:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
-from gearshift.pipelines.ledger import Stretch
+from gearshift.pipelines.stretches import Stretch
 from gearshift.topics import Admin, ConsumedRecord, read
 
 STAMP = "gearshift.batch"
@@ -29,11 +29,8 @@ def _count_stamped(
     prefix = f"{pipeline}/{stretch.number}/".encode()
     since = stretch.last_timestamp_ms or _ms(stretch.began)
     stamps = (record.header(STAMP) for record in _from(connection, admin, target, since))
-    return sum(
-        1
-        for stamp in stamps
-        if stamp and stamp.startswith(prefix) and int(stamp[len(prefix) :]) > stretch.last_timestamp_ms
-    )
+    times = (_time(stamp, prefix) for stamp in stamps)
+    return sum(1 for time in times if time is not None and time > stretch.last_timestamp_ms)
 
 
 def _count_pending(connection: Connection, admin: Admin, target: Topic, stretch: Stretch) -> int:
@@ -46,6 +43,16 @@ def _count_pending(connection: Connection, admin: Admin, target: Topic, stretch:
         for record in _from(connection, admin, target, first)
         if record.header(STAMP) is None and record.timestamp and first <= _ms(record.timestamp) <= last
     )
+
+
+def _time(stamp: bytes | None, prefix: bytes) -> int | None:
+    """The batch time in a stamp of ours; anybody may write a header of that name.
+
+    >>> _time(b"copy/3/1700", b"copy/3/"), _time(b"copy/3/soon", b"copy/3/")
+    (1700, None)
+    """
+    rest = stamp.removeprefix(prefix) if stamp is not None and stamp.startswith(prefix) else b""
+    return int(rest) if rest.isdigit() and len(rest) < 20 else None
 
 
 def _from(connection: Connection, admin: Admin, target: Topic, since_ms: int) -> Iterator[ConsumedRecord]:

@@ -250,6 +250,7 @@ class Runner:
         for name, driver in self.drivers.items():
             report = reports[name]
             report.require(driver.gear)
+            driver.books.check()
             self._checker.require_checkpoint(driver, driver.gear)
             if driver.gear is Gear.REAL_TIME:
                 real_time.append(report)

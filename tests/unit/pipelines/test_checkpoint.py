@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gearshift.errors import LedgerError
 from gearshift.pipelines.checkpoint import Checkpoint, LocalFolder, flat, open_folder
 from tests.spark_logs import HDFS, ROCKSDB, SparkLogs
 
@@ -52,8 +53,19 @@ def test_a_source_without_offsets_yet_is_a_dash_in_the_log(tmp_path: Path) -> No
 def test_a_log_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets/0").write_text("v7\n{}\n{}")
-    with pytest.raises(ValueError, match="version v7"):
+    with pytest.raises(LedgerError, match=r"offsets/0 cannot be read: version v7"):
         checkpoint(tmp_path).batch(0)
+
+
+@pytest.mark.parametrize("text", ["", "v1", "v1\n{}\n{}", "[1]", "v1\nnull\n-"])
+def test_a_damaged_log_is_named_with_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets/3").write_text(text)
+    (tmp_path / "metadata").write_text(text)
+    with pytest.raises(LedgerError, match=r"offsets/3 cannot be read.*gearshift reset"):
+        checkpoint(tmp_path).batch(3)
+    with pytest.raises(LedgerError, match="metadata cannot be read"):
+        checkpoint(tmp_path).query_id()
 
 
 @pytest.mark.parametrize(

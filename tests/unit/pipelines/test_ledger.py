@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gearshift.errors import LedgerError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import LocalFolder, Offsets
 from gearshift.pipelines.ledger import Batch, Ledger, count_between
@@ -201,22 +203,108 @@ def test_a_batch_that_is_reported_again_is_written_down_once(tmp_path: Path) -> 
     assert [stretch.records for stretch in ledger.stretches] == [10]
 
 
-def test_a_checkpoint_that_is_born_anew_gets_a_ledger_of_its_own(tmp_path: Path) -> None:
+def history(tmp_path: Path, batches: int, *, stretch_at: tuple[int, ...] = ()) -> Ledger:
+    """A ledger and its checkpoint after batches of ten records each, in stretches of near-real-time."""
     logs = SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, "first")
-    logs.plan(0, {"t": {0: 5}})
-    logs.commit(0)
     ledger = ledger_in(tmp_path)
-    ledger.begin(NEAR, NEAR, "run", NOON)
-    ledger.add(batch(0, 0, 5))
+    for number in range(batches):
+        if number in (0, *stretch_at):
+            ledger.end(NOON + timedelta(seconds=number))
+            ledger.begin(NEAR, NEAR, "run", NOON + timedelta(seconds=number), stamped=False).replayed = 0
+        ledger.add(batch(number, number * 10, number * 10 + 10))
+        logs.plan(number, {"t": {0: number * 10 + 10}}, timestamp_ms=999 + number)
+        logs.commit(number)
+    ledger.end(NOON + timedelta(seconds=batches))
+    return ledger_in(tmp_path)
+
+
+def keep_until(tmp_path: Path, durable: int) -> None:
+    """Put back the checkpoint as it was after a batch."""
+    for log in ("offsets", "commits"):
+        for path in (tmp_path / "spark" / log).iterdir():
+            if path.name.isdigit() and int(path.name) > durable:
+                path.unlink()
+
+
+@pytest.mark.parametrize("identity", [None, "second"])
+def test_a_checkpoint_that_is_gone_or_another_one_is_refused(tmp_path: Path, identity: str | None) -> None:
+    ledger = history(tmp_path, 3)
     (tmp_path / "spark").rename(tmp_path / "away")
+    if identity is not None:
+        SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, identity)
+    what = "of another query, second" if identity else "gone"
+    before = ledger.as_json()
+    with pytest.raises(
+        LedgerError, match=rf"{what}.* batch 2 \(t 0:30\).*put the checkpoint back, or .*gearshift reset pipe"
+    ):
+        ledger.reconcile()
+    assert ledger_in(tmp_path).as_json() == before
+
+
+def test_an_older_checkpoint_takes_the_later_batches_out_and_has_them_counted_as_replayed(
+    tmp_path: Path,
+) -> None:
+    ledger = history(tmp_path, 9, stretch_at=(5,))
+    keep_until(tmp_path, 2)
+    assert ledger.describe_lag_of_checkpoint() == (
+        "the checkpoint is at batch 2 (t 0:30) and the ledger at batch 8 (t 0:90): "
+        "an older copy of the checkpoint was put back"
+    )
     ledger.reconcile()
-    assert (ledger.stretches, ledger.recent, ledger.ends) == ([], [], {})
-    assert "first" in (tmp_path / "ledger-first.json").read_text()
-    SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, "second")
+    first, second = ledger.stretches
+    assert (first.records, first.last_batch, first.ends, first.pending_ms) == (30, 2, {"t": {0: 30}}, 1002)
+    assert (second.records, second.first_batch, second.ends) == (0, None, {})
+    assert second.pending_ms == int(second.began.timestamp() * 1000)
+    assert (first.replayed, second.replayed) == (None, None)  # to be counted in the target
+    assert second.note is not None and "batch 8 (t 0:90)" in second.note
+    assert (ledger.gap, ledger.at_least, ledger.ends) == (0, False, {"t": {0: 30}})
     ledger.begin(NEAR, NEAR, "run", NOON)
-    ledger.add(batch(0, 0, 5))
-    assert ledger.gap == 0
-    assert ledger_in(tmp_path).query_id == "second"
+    ledger.add(batch(3, 30, 90))
+    assert (ledger.gap, ledger_in(tmp_path).gap) == (0, 0)
+
+
+def test_a_checkpoint_older_than_the_batches_known_one_by_one_is_counted_as_at_least(tmp_path: Path) -> None:
+    ledger = history(tmp_path, 60)
+    keep_until(tmp_path, 10)
+    ledger.reconcile()
+    (stretch,) = ledger.stretches
+    assert (stretch.records, stretch.last_batch, stretch.ends) == (110, 10, {"t": {0: 110}})
+    assert (stretch.pending_ms, stretch.at_least, ledger.gap) == (1040, True, 0)
+    assert stretch.note is not None and "batches 11 to 40 are too long ago" in stretch.note
+
+
+def test_a_ledger_that_was_lost_is_rebuilt_from_what_sparks_logs_have(tmp_path: Path) -> None:
+    history(tmp_path, 9)
+    for number in range(4):  # Spark keeps its last ones
+        for log in ("offsets", "commits"):
+            (tmp_path / "spark" / log / str(number)).unlink()
+    (tmp_path / "ledger.json").unlink()
+    ledger = ledger_in(tmp_path)
+    assert ledger.rebuild(REAL)
+    (stretch,) = ledger.stretches
+    assert (stretch.records, stretch.last_batch, ledger.ends) == (90, 8, {"t": {0: 90}})
+    assert (ledger.gap, ledger.at_least, ledger.query_id) == (0, True, "first")
+    assert stretch.note is not None and "unknown" in stretch.note
+    assert not ledger.rebuild(REAL)
+    assert not ledger_in(tmp_path / "new").rebuild(REAL)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", '{"app": "app", "pipel', "[]", "null", "{}", '{"stretches": 1}', "<html>"]
+)
+def test_a_damaged_or_foreign_ledger_is_named_with_what_to_do(tmp_path: Path, text: str) -> None:
+    history(tmp_path, 3, stretch_at=(2,))
+    (tmp_path / "ledger.json").write_text(text)
+    with pytest.raises(LedgerError) as refused:
+        ledger_in(tmp_path)
+    assert str(refused.value).startswith(f"the ledger {tmp_path}/ledger.json is damaged: ")
+    assert "app app, pipeline pipe" in str(refused.value)
+    previous = tmp_path / "ledger.previous.json"
+    assert f"copy {previous} over it" in str(refused.value)
+    previous.replace(tmp_path / "ledger.json")
+    restored = ledger_in(tmp_path)
+    restored.reconcile()
+    assert (restored.gap, restored.ends, restored.last_batch) == (0, {"t": {0: 30}}, 2)
 
 
 def test_what_is_read_back_is_what_was_saved(tmp_path: Path) -> None:
@@ -267,3 +355,14 @@ def test_all_ledgers_of_a_folder_are_found_beside_other_things(tmp_path: Path) -
     found = find_ledgers(tmp_path.as_uri())
     assert [(ledger.app, ledger.pipeline) for ledger in found] == [("a", "one"), ("a", "three"), ("b", "two")]
     assert find_ledgers((tmp_path / "nowhere").as_uri()) == []
+
+
+def test_a_damaged_ledger_does_not_hide_the_others(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        Ledger(LocalFolder(tmp_path / "a" / name), "a", name).save()
+    (tmp_path / "a/one/ledger.json").write_text("")
+    damaged: list[LedgerError] = []
+    assert [ledger.pipeline for ledger in find_ledgers(tmp_path.as_uri(), damaged)] == ["two"]
+    assert [error.pipeline for error in damaged] == ["one"]
+    with pytest.raises(LedgerError, match="it is empty"):
+        find_ledgers(tmp_path.as_uri())
