@@ -5,17 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame
 
 import gearshift as gs
 from gearshift.runner.metrics import render
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
+from gearshift.topics import Producer
 from tests.flow import Event, Flow
 from tests.support import eventually
 
 
-def test_the_numbers_of_real_time_are_live_between_checkpoints(unique: str, settings: Settings) -> None:
+def test_the_numbers_of_real_time_are_live_between_checkpoints(
+    unique: str, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     app = gs.App(unique)
     events = app.topic(f"{unique}-events", value=Event, key="key", partitions=3)
     copies = app.topic(f"{unique}-copies", value=Event, key="key", partitions=3)
@@ -46,6 +50,13 @@ def test_the_numbers_of_real_time_are_live_between_checkpoints(unique: str, sett
         )
         assert f'gearshift_pipeline_records_total{{app="{unique}",pipeline="copy"}} {sent:.1f}' in render(
             runner.status()
+        )
+        with Producer(runner.engine.connection) as producer:
+            producer.send_bytes(events.name, b"garbage", key=b"x")
+        warned = eventually(lambda: [m for m in caplog.messages if "cannot be decoded" in m], within=60)
+        assert (
+            len(warned) == 1
+            and f"of {events.name} cannot be decoded; it goes to {events.name}.dlq" in warned[0]
         )
         assert driver.books.ledger.recent == []
         assert driver.condition.progress is None

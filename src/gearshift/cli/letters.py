@@ -193,6 +193,7 @@ def _topic_as_data(name: str, causes: list[Summary]) -> dict[str, Any]:
                 "failed_in": cause.failed_in,
                 "exception": cause.exception,
                 "reason": cause.reason,
+                "example": cause.example,
                 "open": cause.count,
             }
             for cause in causes

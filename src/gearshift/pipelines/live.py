@@ -1,7 +1,7 @@
 """How far a real-time query is while its batch is open: Spark reports only at the checkpoint, minutes later.
 
 With a local master the tasks run in the driver's JVM, so Kafka's own consumer metrics tell the lag of each partition,
-and a sample of the records leaves its age among the system properties. Tasks of a cluster run elsewhere: there
+and a sample of the records leaves its age among the system properties, as does a record that cannot be decoded. Tasks of a cluster run elsewhere: there
 the numbers are those of the last checkpoint.
 """
 
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 log = logging.getLogger(__name__)
 
 AGE_PROPERTY = "gearshift.age."
+CORRUPT_PROPERTY = "gearshift.corrupt."
 AGE_SLOTS = 64
 """Ages kept of each source: every next one takes the place of the oldest."""
 _RECENT = 30.0  # seconds for which an age counts
@@ -28,6 +29,7 @@ _BEANS = "kafka.consumer:type=consumer-fetch-manager-metrics,partition=*,*"
 _CLIENT = re.compile(r"client-id=consumer-(?P<group>.+)-[0-9a-f-]{36}-+\d+-executor-(?P<number>\d+)\b")
 _TAG = re.compile(r"(partition|topic)=([^,]+)")
 _AGE = re.compile(re.escape(AGE_PROPERTY) + r"(?P<group>[^=,]+)\.\d+=(?P<at>\d+):(?P<age>-?\d+)")
+_CORRUPT = re.compile(re.escape(CORRUPT_PROPERTY) + r"(?P<group>[^=,]+)=(?P<at>\d+):(?P<place>\d+/\d+)")
 _NAMES_STAY = 5.0  # seconds; consumers come and go with batches and restarts
 
 Partition = tuple[str, int]
@@ -58,6 +60,8 @@ class Live:
 
     lag: Mapping[str, Mapping[Partition, int]] = field(default_factory=dict[str, dict[Partition, int]])
     ages: Mapping[str, list[int]] = field(default_factory=dict[str, list[int]])
+    corrupt: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    """The latest record that could not be decoded: when, in epoch milliseconds, and its `partition/offset`."""
 
 
 class Gauges:
@@ -76,7 +80,9 @@ class Gauges:
         if not self._local:
             return Live()
         try:
-            return Live(lag=self._lag(), ages=self._ages())
+            told = str(self._jvm.java.lang.System.getProperties().toString())
+            corrupt = {each["group"]: (int(each["at"]), each["place"]) for each in _CORRUPT.finditer(told)}
+            return Live(lag=self._lag(), ages=_ages(told), corrupt=corrupt)
         except (
             Py4JError
         ) as error:  # another Java or Kafka client: numbers come with the checkpoints, as on a cluster
@@ -134,17 +140,17 @@ class Gauges:
             return None
         return int(value) if value == value else None  # NaN until its first fetch
 
-    def _ages(self) -> dict[str, list[int]]:
-        told = str(self._jvm.java.lang.System.getProperties().toString())
-        since = (time.time() - _RECENT) * 1000
-        found: dict[str, list[int]] = {}
-        for sample in _AGE.finditer(told):
-            if int(sample["at"]) >= since:
-                found.setdefault(sample["group"], []).append(int(sample["age"]))
-        return found
-
     def _array(self, kind: str, *values: Any) -> Any:
         made = self._gateway.new_array(getattr(self._jvm.java.lang, kind), len(values))
         for number, value in enumerate(values):
             made[number] = value
         return made
+
+
+def _ages(told: str) -> dict[str, list[int]]:
+    since = (time.time() - _RECENT) * 1000
+    found: dict[str, list[int]] = {}
+    for sample in _AGE.finditer(told):
+        if int(sample["at"]) >= since:
+            found.setdefault(sample["group"], []).append(int(sample["age"]))
+    return found

@@ -19,7 +19,7 @@ from gearshift.definitions import Topic
 from gearshift.pipelines import change_avro, changes, leaders
 from gearshift.pipelines.changes import VALUE, WHY
 from gearshift.pipelines.checkpoint import Offsets
-from gearshift.pipelines.live import AGE_PROPERTY, AGE_SLOTS
+from gearshift.pipelines.live import AGE_PROPERTY, AGE_SLOTS, CORRUPT_PROPERTY
 from gearshift.schemas import avro_schema, spark_schema
 from gearshift.schemas.wire import head
 from gearshift.tables import why_unreadable
@@ -145,7 +145,7 @@ def rows(
     """
     # Only what is needed: Spark copies every column to where it counts.
     needed = [F.col(VALUE), F.col(CORRUPT), F.col("offset")]
-    ages = [_age().alias(AGE), _tell_age(group).alias(TOLD)] if aged else []
+    ages = [_age().alias(AGE), _tell(group).alias(TOLD)] if aged else []
     decoded = decode(raw, topic, versions).select(*needed, *ages)
     counts = [
         F.count_if(CORRUPT).alias("corrupt"),
@@ -204,18 +204,19 @@ def _age() -> Column:
     return F.when(F.col("offset") % _LATENCY_SAMPLE == 0, _now() - F.unix_millis("timestamp"))
 
 
-def _tell_age(group: str) -> Column:
-    """Leave the same where the driver finds it while the batch is open, if it is in this JVM."""
+def _tell(group: str) -> Column:
+    """Leave the same, and where a record is corrupt, where the driver finds it while the batch is open, if it is in this JVM."""
     sample = F.floor(F.col("offset") / _LATENCY_SAMPLE)
-    key = F.concat(F.lit(f"{AGE_PROPERTY}{group}."), (sample % AGE_SLOTS).cast("string"))
     age = (_now() - F.unix_millis("timestamp")).cast("string")
-    told = F.reflect(
-        F.lit("java.lang.System"),
-        F.lit("setProperty"),
-        key,
-        F.concat(_now().cast("string"), F.lit(":"), age),
-    )
-    return F.when(F.col("offset") % _LATENCY_SAMPLE == 0, told)
+    place = F.concat_ws("/", "partition", "offset")
+    told = F.when(F.col(CORRUPT), _set_property(F.lit(f"{CORRUPT_PROPERTY}{group}"), place))
+    key = F.concat(F.lit(f"{AGE_PROPERTY}{group}."), (sample % AGE_SLOTS).cast("string"))
+    return told.when(F.col("offset") % _LATENCY_SAMPLE == 0, _set_property(key, age))
+
+
+def _set_property(key: Column, value: Column) -> Column:
+    now = F.concat(_now().cast("string"), F.lit(":"), value)
+    return F.reflect(F.lit("java.lang.System"), F.lit("setProperty"), key, now)
 
 
 def _now() -> Column:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from gearshift.definitions import Topic
 from gearshift.freshness import Gear
@@ -45,6 +46,8 @@ class Rates:
         self._gauges = Gauges(engine.spark)
         self._seen: dict[str, list[tuple[float, int, int]]] = {}
         self._wrote: dict[str, tuple[int, int]] = {}
+        self._corrupt: dict[tuple[str, str], tuple[int, int]] = {}
+        self._began_ms = int(time.time() * 1000)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rates", daemon=True)
 
@@ -92,6 +95,8 @@ class Rates:
                 if place in left:
                     behind[place] = min(lag, left[place])
             latency = quantiles([age for group in groups for age in live.ages.get(group, [])]) or latency
+            for group, topic in zip(groups, pipeline.topics.values(), strict=True):
+                self._warn_of_corrupt(driver, topic, live.corrupt.get(group))
         else:
             latest = driver.condition.progress
             latency = latest.latency_ms if latest is not None else None
@@ -111,6 +116,27 @@ class Rates:
             writing=writing,
             latency_ms=latency,
         )
+
+    def _warn_of_corrupt(self, driver: Driver, topic: Topic, found: tuple[int, str] | None) -> None:
+        """Say once a batch that records cannot be decoded: they are counted and set aside only when it ends."""
+        place = driver.pipeline.name, topic.name
+        batch, seen_ms = self._corrupt.get(place, (None, self._began_ms))
+        if found is None or found[0] <= seen_ms:
+            return
+        latest = driver.condition.progress
+        now = latest.batch_id if latest is not None else -1
+        self._corrupt[place] = now, found[0]
+        if batch != now:
+            boundary = driver.boundary()
+            left = (boundary - datetime.now(UTC)).total_seconds() if boundary is not None else 0
+            log.warning(
+                "%s: record %s of %s cannot be decoded; it goes to %s at the next checkpoint, in %.0f s",
+                driver.pipeline.name,
+                found[1],
+                topic.name,
+                topic.dead_letters,
+                max(0.0, left),
+            )
 
     def _written(self, driver: Driver, out: int) -> int:
         """The ledger's count, and what the open batch of a topic's only writer has added to the topic since."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -161,6 +162,9 @@ class Summary:
     failed_in: str
     exception: str
     reason: str
+    """Without what differs from letter to letter: see `normalized`."""
+    example: str = ""
+    """The reason of the first of them, as it is."""
     count: int = 0
     oldest: datetime | None = None
     newest: datetime | None = None
@@ -174,19 +178,39 @@ class Summary:
 
 
 _MOST_CAUSES = 50
+_VARYING = re.compile(
+    r"\b(?P<of>(?:schema id|offset|partition|position|index|line|row) )\d+\b"
+    r"|\b\d+(?= bytes?\b)"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|\b0x[0-9a-f]+\b"
+    r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|(?<![\w.-])\d{6,}\b",
+    re.IGNORECASE,
+)
+
+
+def normalized(reason: str) -> str:
+    """A reason without the offsets, ids and sizes that differ from letter to letter.
+
+    >>> normalized("schema id 50004 was not registered for readings-value")
+    'schema id … was not registered for readings-value'
+    >>> normalized("HTTP 404 (topic t2, partition 1, offset 77)")
+    'HTTP 404 (topic t2, partition …, offset …)'
+    """
+    return _VARYING.sub(lambda found: f"{found['of'] or ''}…", reason)
 
 
 def summarize(letters: Iterable[Letter]) -> list[Summary]:
-    """The letters by who failed and why, the most frequent cause first.
+    """The letters by who failed and why, whatever their offsets; the most frequent cause first.
 
     Reasons that name values have no end; beyond fifty causes they are counted by exception alone.
     """
     causes: dict[tuple[str, str, str], Summary] = {}
     for letter in letters:
-        cause = (letter.failed_in, letter.exception, letter.reason)
+        cause = (letter.failed_in, letter.exception, normalized(letter.reason))
         if cause not in causes and len(causes) >= _MOST_CAUSES:
             cause = (letter.failed_in, letter.exception, "other reasons")
-        causes.setdefault(cause, Summary(*cause)).add(letter)
+        causes.setdefault(cause, Summary(*cause, letter.reason)).add(letter)
     return sorted(causes.values(), key=lambda cause: -cause.count)
 
 

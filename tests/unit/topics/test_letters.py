@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gearshift.errors import SettingsError
 from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers
-from gearshift.topics.letters import Filter, Letter, preview, summarize
+from gearshift.topics.letters import Filter, Letter, normalized, preview, summarize
 from gearshift.topics.reader import ConsumedRecord
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -81,6 +81,21 @@ def test_letters_are_counted_by_cause_the_most_frequent_first() -> None:
     assert (first.failed_in, first.reason, first.count) == ("sms", "no number", 2)
     assert (first.oldest, first.newest) == (NOON, NOON + timedelta(seconds=1))
     assert sorted(cause.count for cause in rest) == [1, 1]
+
+
+def test_reasons_that_differ_in_offsets_ids_and_sizes_are_one_cause() -> None:
+    reasons = [
+        f"{size} bytes do not fit schema id {size + 3} of alerts-value (partition 1, offset {size})"
+        for size in range(100)
+    ]
+    (cause,) = summarize(letter(number, reason) for number, reason in enumerate(reasons))
+    assert cause.reason == "… bytes do not fit schema id … of alerts-value (partition …, offset …)"
+    assert (cause.count, cause.example) == (100, reasons[0])
+    assert [normalized(reason) for reason in ("HTTP 404", "SQLSTATE 23505", "t1-value2")] == [
+        "HTTP 404",
+        "SQLSTATE 23505",
+        "t1-value2",
+    ]
 
 
 def test_reasons_without_end_are_counted_together() -> None:
