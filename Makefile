@@ -12,7 +12,7 @@ INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test test-patient test-timed lint bench bench-tables bench-deliveries bench-cdc bench-ingest lock clean
+.PHONY: help demo demo-food demo-cards test test-patient test-timed lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
 	@echo "make bench-cdc  measure the way from PostgreSQL to Cassandra"
 	@echo "make bench-ingest  measure ingest by HTTP and files beside Kafka's client alone"
+	@echo "make bench-remembered  measure what remembering ten million identities takes"
 
 demo: .venv/run.done .venv/startup.done
 	@$(BIN)/python examples/smart_meter/demo.py $(ARGS)
@@ -62,6 +63,9 @@ bench-cdc: .venv/dev.done
 
 bench-ingest: .venv/dev.done
 	$(BIN)/python benchmarks/ingest.py $(ARGS)
+
+bench-remembered: .venv/dev.done
+	$(BIN)/python benchmarks/remembered.py $(ARGS)
 
 bench-tables: .venv/dev.done
 	$(BIN)/python benchmarks/tables.py $(ARGS)

@@ -29,7 +29,7 @@ from gearshift.runner.metrics import render
 from gearshift.schemas import Decoder, Registry
 from gearshift.settings import Settings, load
 from gearshift.stack.processes import Pid
-from gearshift.topics import Admin, Producer, read
+from gearshift.topics import Admin, ConsumedRecord, Marks, Producer, read
 from gearshift.topics.settling import replay
 from tests.command import Command
 from tests.gateways import HttpGateway
@@ -118,6 +118,12 @@ def _numbers(world: World, topic: gs.Topic) -> list[int]:
     with Registry(world.connection) as registry:
         decode = Decoder(topic, registry)
         return [decode(record.value).n for record in read(world.connection, topic.name)]
+
+
+def _decoded(world: World) -> list[tuple[ConsumedRecord, Event]]:
+    with Registry(world.connection) as registry:
+        decode = Decoder(world.events, registry)
+        return [(record, decode(record.value)) for record in read(world.connection, world.events.name)]
 
 
 @pytest.mark.parametrize("commit", ["sync", "async"])
@@ -329,6 +335,38 @@ def test_a_text_without_an_answer_is_not_sent_for_five_minutes(world: World) -> 
         assert [request.form["Body"] for request in careful.requests].count("one") == 1
         [letter] = read(world.connection, world.events.dead_letters)
         assert b"it may have been delivered" in (letter.header("__connect.errors.exception.message") or b"")
+
+
+def test_a_partition_waits_for_its_marks_and_no_other_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    @world.app.delivery(world.events, group_id=world.app.name, once_by=("key", "n"))
+    def once(record: gs.Record[Event]) -> None:
+        seen.append((record.partition, record.value.n))
+
+    world.send(range(30))
+    with world.running("once") as [worker]:
+        eventually(lambda: worker.counts.delivered == 30)
+    are_read, read_marks = threading.Event(), Marks.read
+
+    def slowly(marks: Marks, partition: int, *rest: Any, **more: Any) -> Any:
+        if partition == 0:
+            are_read.wait(60)
+        yield from read_marks(marks, partition, *rest, **more)
+
+    monkeypatch.setattr(Marks, "read", slowly)
+    world.send(range(60))
+    expected = {(record.partition, decoded.n) for record, decoded in _decoded(world) if decoded.n >= 30}
+    elsewhere = {place for place in expected if place[0] != 0}
+    assert elsewhere != expected
+    with world.running("once") as [worker]:
+        eventually(lambda: len(seen) == 30 + len(elsewhere), within=20)
+        assert set(seen[30:]) == elsewhere
+        are_read.set()
+        eventually(lambda: len(seen) == 60 and worker.counts.duplicates == 30)
+    assert set(seen[30:]) == expected
 
 
 def test_a_group_without_offsets_starts_where_it_says(world: World) -> None:

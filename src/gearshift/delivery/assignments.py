@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from gearshift.delivery.commits import Commits
@@ -63,6 +64,19 @@ class Assignments:
         self._counts = counts
         self._life = life
         self._known = False
+        self._restoring: dict[Place, Future[None]] = {}
+
+    @property
+    def waiting(self) -> Collection[Place]:
+        """The partitions of which nothing may be read yet: nobody knows what of them was delivered."""
+        return self._restoring.keys()
+
+    def look_for_marks(self) -> bool:
+        """Whether a partition waits no longer."""
+        done = [place for place, future in self._restoring.items() if future.done()]
+        for place in done:
+            self._restoring.pop(place).result()
+        return bool(done)
 
     def assigned(self, places: list[Place]) -> Mapping[Place, int]:
         """Hold partitions; where each begins."""
@@ -79,7 +93,7 @@ class Assignments:
         for place, offset in begins.items():
             starts[place] = offset if offset is not None else self._begin_of(place, known_group)
             if self._once is not None:
-                self._once.restore(place[1])
+                self._restoring[place] = self._once.restore(place[1])
             self._holdings.add(place, starts[place], offset)
         self.came = True
         return starts
@@ -202,6 +216,8 @@ class Assignments:
 
     def _drop(self, places: list[Place]) -> None:
         self._holdings.drop(places)
+        for place in places:
+            self._restoring.pop(place, None)
         if self._once is not None:
             for _, partition in places:
                 if not any(other == partition for _, other in self._holdings):

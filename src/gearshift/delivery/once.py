@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Iterable
-from datetime import timedelta
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from gearshift.delivery.remembered import SIZE, Remembered
+from gearshift.errors import GearshiftError
 from gearshift.topics import Marks
 
 if TYPE_CHECKING:
@@ -15,11 +19,16 @@ if TYPE_CHECKING:
     from gearshift.definitions import Delivery
 
 KEPT = timedelta(days=1)
-_MOST = 1_000_000  # marks in memory: at some hundred bytes each, what a small consumer can spare
+_ON_THE_TOPIC = KEPT + timedelta(hours=1)  # clocks differ
+_AT_ONCE = (
+    2  # partitions whose marks are read side by side: one that is slow does not keep the others waiting
+)
+_AGAIN_AFTER = 1.0
+log = logging.getLogger(__name__)
 
 
 class Once:
-    """Knows what has been delivered, whichever consumer of the group did it.
+    """Knows what has been delivered within a day, whichever consumer of the group did it.
 
     A mark is written when the handler is done, and whoever called the handler takes no other record before the
     mark is safe. What cannot be known is whether a handler that was killed had come to its end: that record, one
@@ -27,21 +36,42 @@ class Once:
     """
 
     def __init__(self, delivery: Delivery, connection: Connection) -> None:
+        self._name = delivery.name
         self._fields = delivery.once_by
-        self._known: dict[int, dict[bytes, None]] = {}
+        self._known: dict[int, Remembered] = {}
         self._lock = threading.Lock()
-        self.marks = Marks(connection, delivery.once_topic, partitions=delivery.topic.partitions, kept=KEPT)
+        self._closing = threading.Event()
+        self._reading = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=f"{delivery.name} marks")
+        self.marks = Marks(
+            connection, delivery.once_topic, partitions=delivery.topic.partitions, kept=_ON_THE_TOPIC
+        )
 
     def identity_of(self, value: Any) -> bytes:
         """The `once_by` fields of a value, as bytes that are the same in every process."""
         return "\x1f".join(repr(getattr(value, field)) for field in self._fields).encode()
 
-    def restore(self, partition: int) -> None:
-        """Learn what was done in a partition before it came to us."""
-        known = dict.fromkeys(self.marks.read(partition))
+    def restore(self, partition: int) -> Future[None]:
+        """Begin to learn what was done in a partition before it came to us; it must wait until that is known."""
         with self._lock:
-            # What this process did meanwhile for another topic's partition of the number may not be there yet.
-            self._known[partition] = known | self._known.get(partition, {})
+            # It may be held already, by the replays or by the topic itself: then what is new is read.
+            known = self._known.setdefault(partition, Remembered(KEPT))
+        return self._reading.submit(self._read, partition, known)
+
+    def _read(self, partition: int, known: Remembered) -> None:
+        while not self._closing.is_set() and self._known.get(partition) is known:
+            try:
+                since = datetime.now(UTC) - KEPT
+                for offset, instant, mark in self.marks.read(partition, since=since, start=known.read_to):
+                    known.add(mark, instant)
+                    known.read_to = offset + 1
+                    if self._known.get(partition) is not known or self._closing.is_set():
+                        return
+                return
+            except GearshiftError as error:
+                if not error.retriable:
+                    raise
+                log.warning("%s: the marks of partition %d wait: %s", self._name, partition, error)
+                self._closing.wait(_AGAIN_AFTER)
 
     def forget(self, partition: int) -> None:
         """A partition went to another consumer."""
@@ -50,7 +80,8 @@ class Once:
 
     def is_known(self, partition: int, identity: bytes) -> bool:
         """Whether this was delivered."""
-        return _mark(identity) in self._known.get(partition, ())
+        known = self._known.get(partition)
+        return known is not None and _mark(identity) in known
 
     def keep(self, deliveries: Iterable[tuple[int, bytes]]) -> None:
         """Remember deliveries, each by its partition and identity; returns when no crash can make us forget them."""
@@ -59,22 +90,23 @@ class Once:
     def note(self, partition: int, identity: bytes) -> bytes:
         """Remember a delivery in this process only; the mark to keep."""
         mark = _mark(identity)
-        with self._lock:
-            known = self._known.setdefault(partition, {})
-            known[mark] = None
-            if len(known) > _MOST:
-                del known[next(iter(known))]
+        known = self._known.get(partition)
+        if known is not None:  # else it has gone to another consumer, and the mark is for that one
+            known.add(mark)
         return mark
 
     def take_back(self, partition: int, mark: bytes) -> None:
         """Forget a delivery that was undone with its transaction."""
-        with self._lock:
-            self._known.get(partition, {}).pop(mark, None)
+        known = self._known.get(partition)
+        if known is not None:
+            known.discard(mark)
 
     def close(self) -> None:
         """Wait for the marks under way."""
+        self._closing.set()
+        self._reading.shutdown(cancel_futures=True)
         self.marks.close()
 
 
 def _mark(identity: bytes) -> bytes:
-    return hashlib.blake2b(identity, digest_size=12).digest()
+    return hashlib.blake2b(identity, digest_size=SIZE).digest()

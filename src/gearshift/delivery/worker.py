@@ -303,18 +303,26 @@ class Worker:
                     lambda: self._errands.are_waiting,
                 )
             else:
-                self._consumer.pause(self.holdings)
                 self.paused = True
+                self._set_flow()
         elif self.paused and self.flight.half_empty:
-            self._consumer.resume(self.holdings)
             self.paused = False
+            self._set_flow()
         if not self.flight.full:
             self._full_since = None
         if self._assignments.came:
-            # A partition comes back as it went: paused, if it was lost while we were.
-            (self._consumer.pause if self.paused else self._consumer.resume)(self.holdings)
             self._assignments.came = False
             self.error = None
+            self._set_flow()  # a partition comes back as it went: paused, if it was lost while it was
+        if self._assignments.waiting and self._assignments.look_for_marks():
+            self._set_flow()
+
+    def _set_flow(self) -> None:
+        """Fetch if there is room, but of no partition that waits for its marks."""
+        waiting = self._assignments.waiting
+        flowing = [] if self.paused else [place for place in self.holdings if place not in waiting]
+        self._consumer.pause([place for place in self.holdings if place not in flowing])
+        self._consumer.resume(flowing)
 
     def _look_for_topic(self) -> None:
         """A topic that is deleted takes its partitions away without a word: say so, until it is there again."""

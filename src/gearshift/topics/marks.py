@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from gearshift.errors import RetriableError
 from gearshift.topics.admin import Admin
 from gearshift.topics.client import ANSWER_AT_WORK_WITHIN, Client
-from gearshift.topics.reader import read
+from gearshift.topics.reader import messages
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -43,17 +43,20 @@ class Marks:
         """The partition that keeps the marks of a partition of the delivery's topic."""
         return partition % self._partitions
 
-    def read(self, partition: int) -> Iterator[bytes]:
-        """The marks of a partition, oldest first."""
+    def read(
+        self, partition: int, *, since: datetime, start: int | None = None
+    ) -> Iterator[tuple[int, float, bytes]]:
+        """The marks of a partition that were written since then, or from an offset on, oldest first.
+
+        Each with its offset, and the second of its time.
+        """
         own = self.partition_for(partition)
         with Admin(self._connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
-            begin, end = (
-                offsets[self.topic, own]
-                for offsets in (admin.begin_offsets([self.topic]), admin.stable_offsets([self.topic]))
-            )
-        for record in read(self._connection, self.topic, start={own: begin}, end={own: end}):
-            if record.key is not None:
-                yield record.key
+            begin = admin.offsets_at([self.topic], since)[self.topic, own]
+        for message in messages(self._connection, self.topic, own, max(begin, start or 0)):
+            key = message.key()
+            if key is not None:
+                yield message.offset(), message.timestamp()[1] / 1000, key
 
     def write(self, marks: Sequence[tuple[int, bytes]]) -> None:
         """Keep marks, each of a partition, and return when they are safe; RetriableError if that is not to be."""
