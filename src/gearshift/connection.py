@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gearshift.redaction import hide_in_url, hide_named
 from gearshift.settings import Settings
 
 
@@ -16,6 +17,11 @@ class Connection:
     registry_url: str
     kafka: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     registry: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def __post_init__(self) -> None:
+        hide_named(self.kafka)
+        hide_named(self.registry)
+        hide_in_url(self.registry_url)
 
     @classmethod
     def of(

@@ -53,6 +53,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from gearshift.redaction import redact
+
 
 class GearshiftError(Exception):
     """What happened, where, and what to do next.
@@ -80,6 +82,7 @@ class GearshiftError(Exception):
         file: str | None = None,
         line: int | None = None,
     ) -> None:
+        what = redact(what)  # many errors quote what a server or a user's function said
         super().__init__(what)
         self.what = what
         self.hint = hint

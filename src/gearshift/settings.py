@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 from gearshift.errors import DefinitionError, SettingsError
 from gearshift.freshness import Freshness
 from gearshift.location import as_uri
+from gearshift.redaction import hide_in_url, hide_named
 
 FILE = "gearshift.toml"
 PREFIX = "GEARSHIFT_"
@@ -112,6 +113,15 @@ class Settings(BaseModel):
         default=None, description="where a runner serves /metrics for Prometheus; none takes a free port"
     )
     profile: str | None = Field(default=None, description="the [profile.NAME] in use")
+
+    def model_post_init(self, context: object, /) -> None:
+        """Let none of its secrets be shown."""
+        for named in (self.kafka, self.registry):
+            hide_named({name: value.get_secret_value() for name, value in named.items()})
+        hide_named(self.spark)
+        for place in (self.cassandra, self.postgres, self.connect_url):
+            hide_in_url(None if place is None else place.get_secret_value())
+        hide_in_url(self.registry_url)
 
     @field_validator("checkpoint_interval", "maintenance", mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gearshift.errors import DefinitionError, GearshiftError, SettingsError
+from gearshift.redaction import RedactingFormatter, redact
 
 if TYPE_CHECKING:
     from gearshift.settings import Settings
@@ -68,17 +69,17 @@ class _JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redact(record.getMessage()),
         }
         if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = redact(self.formatException(record.exc_info))
         return json.dumps(entry)
 
 
 def set_up_logging(log_format: str, level: int) -> None:
     """Logs go to stderr, one line an event."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+    plain = RedactingFormatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if log_format == "json" else plain)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("py4j", "httpx", "httpx2", "urllib3"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gearshift.delivery.targets import TransactionGone
 from gearshift.errors import DecodeError, DeliveryError, GearshiftError, PermanentError, RetriableError
+from gearshift.redaction import redact
 from gearshift.topics import DeadLetter, replayed_place
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def says(error: BaseException) -> str:
     """An error in a line."""
     if isinstance(error, GearshiftError):
         return str(error)
-    return f"{type(error).__name__}: {error}"
+    return redact(f"{type(error).__name__}: {error}")
 
 
 def letter_of(message: Message, error: Exception, stage: str, *, delivery: Delivery, app: str) -> DeadLetter:

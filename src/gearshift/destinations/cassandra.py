@@ -29,6 +29,7 @@ from gearshift.destinations.rows import (
 )
 from gearshift.errors import DefinitionError, StackError
 from gearshift.record import Row
+from gearshift.redaction import hide_in_url
 from gearshift.rules.declared import located
 from gearshift.settings import Settings
 from gearshift.stack import find_service
@@ -75,6 +76,7 @@ class Cassandra:
             raise DefinitionError(
                 f"{table!r} is no table's name in Cassandra", hint="use up to 48 of A-Z, a-z, 0-9 and _"
             )
+        hide_in_url(contact_points)
         self._contact_points = None if contact_points is None else SecretStr(contact_points)
         self._settings: Settings | None = None
         self._place = ""

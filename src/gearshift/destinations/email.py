@@ -22,6 +22,7 @@ from gearshift.errors import (
     RetriableError,
 )
 from gearshift.record import Row
+from gearshift.redaction import hide
 from gearshift.rules.declared import located
 
 # Replies that authentication is required or was refused (RFC 4954), whatever command they answer.
@@ -76,6 +77,7 @@ class Email:
         self._address = self._from.address
         self._user = user
         self._password = password
+        hide(password)
         self._tls = tls
         self._seconds = timeout.total_seconds()
         self._lock = Lock()

@@ -6,6 +6,7 @@ import re
 from ipaddress import ip_address
 
 from gearshift.errors import DefinitionError
+from gearshift.redaction import redact
 
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
@@ -60,4 +61,4 @@ def shown(answer: bytes | str, *, hidden: tuple[str | None, ...] = ()) -> str:
     for secret in hidden:
         if secret:
             line = line.replace(secret, "***")
-    return line[:_SHOWN]
+    return redact(line)[:_SHOWN]

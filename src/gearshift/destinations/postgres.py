@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from threading import RLock
@@ -24,6 +25,7 @@ from gearshift.destinations.rows import (
 )
 from gearshift.errors import DefinitionError, DeliveryError, StackError
 from gearshift.record import Row
+from gearshift.redaction import hide, hide_in_url
 from gearshift.rules.declared import located
 from gearshift.settings import Settings
 from gearshift.stack import find_service
@@ -64,6 +66,8 @@ class Postgres:
         self.key = key_columns(key)
         self.create = create
         *self._schema, self._name = split(table, parts=(1, 2))
+        hide_in_url(dsn)
+        hide(*re.findall(r"password\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", dsn or ""))
         self._dsn = None if dsn is None else SecretStr(dsn)
         self._settings: Settings | None = None
         self._address: SecretStr | None = self._dsn

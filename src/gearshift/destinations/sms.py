@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from gearshift.destinations.http import Endpoint, header_value
 from gearshift.errors import DefinitionError, PermanentError
 from gearshift.record import Row
+from gearshift.redaction import hide
 from gearshift.rules.declared import located
 
 _LONGEST = 1600  # characters, Twilio's limit for a message of several segments
@@ -55,6 +56,7 @@ class Sms:
         for name, value in (("account", account), ("token", token), ("sender", sender)):
             if not value:
                 raise DefinitionError(f"an Sms destination has an empty {name}")
+        hide(token)
         login = base64.b64encode(f"{account}:{token}".encode()).decode("ascii")
         path = f"/2010-04-01/Accounts/{quote(account, safe='')}/Messages.json"
         self._endpoint = Endpoint(

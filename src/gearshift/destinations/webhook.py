@@ -18,6 +18,7 @@ from gearshift.destinations.http import Endpoint, header_value
 from gearshift.destinations.signature import key_of, sign
 from gearshift.errors import PermanentError
 from gearshift.record import Row
+from gearshift.redaction import hide
 from gearshift.rules.declared import located
 
 
@@ -42,6 +43,7 @@ class Webhook:
         timeout: timedelta = timedelta(seconds=10),
         idempotent: bool = True,
     ) -> None:
+        hide(secret)
         self._key = None if secret is None else key_of(secret)
         self._endpoint = Endpoint(url, timeout=timeout, idempotent=idempotent, hidden=(secret,))
 

@@ -20,6 +20,7 @@ from gearshift.connection import Connection
 from gearshift.delivery.care import Care, Spot
 from gearshift.delivery.worker import Worker
 from gearshift.errors import GearshiftError
+from gearshift.redaction import RedactingFormatter
 from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
 
@@ -69,7 +70,9 @@ def main() -> int:
     """Deliver until the input ends."""
     telling = Telling()
     spare_the_collector()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which ends us in order
     told: dict[str, Any] = json.loads(sys.stdin.readline())
     try:

@@ -11,6 +11,7 @@ from gearshift.errors import (
     SourceTableMissingError,
     WrongPasswordError,
 )
+from gearshift.redaction import redact
 
 NO_ENTRY = "the check of the database's address, user and password failed"
 """What is left to say where Connect does not pass Debezium's reason on."""
@@ -78,7 +79,7 @@ def explain(connector: str, words: str) -> ConnectError:
 def _innermost(words: str) -> str:
     causes = [line for line in words.splitlines() if line.startswith("Caused by:")]
     line = causes[-1].removeprefix("Caused by:") if causes else next(iter(words.splitlines()), "")
-    line = re.sub(r"(?i)(password\s*[=:]\s*)\S+", r"\1***", line)
+    line = redact(line)
     return (
         "".join(letter for letter in " ".join(line.split()) if letter.isprintable())[:_SHOWN]
         or "it gives no reason"

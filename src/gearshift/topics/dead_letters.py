@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gearshift.errors import ProduceError, TopicMissingError
+from gearshift.redaction import redact
 from gearshift.topics.admin import Admin
 from gearshift.topics.client import LARGEST_RECORD
 from gearshift.topics.producer import Producer, Receipt
@@ -66,6 +67,7 @@ def dead_letter_headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
     Headers of an earlier death are dropped, so that a record that is replayed and fails again tells of today.
     """
     decoding = letter.stage == "VALUE_CONVERTER"
+    reason = redact(letter.reason)[:_LONGEST_MESSAGE]  # before the cut, which may go through a secret
     connect = {
         "topic": letter.topic,
         "partition": str(letter.partition),
@@ -75,11 +77,11 @@ def dead_letter_headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
         "stage": letter.stage,
         "class.name": "gearshift.schemas.Decoder" if decoding else letter.delivery or letter.pipeline,
         "exception.class.name": letter.exception,
-        "exception.message": letter.reason[:_LONGEST_MESSAGE],
+        "exception.message": reason,
         "exception.stacktrace": _end_of(letter.stacktrace),
     }
     ours = {
-        "reason": letter.reason[:_LONGEST_MESSAGE],
+        "reason": reason,
         "schema_id": None if letter.schema_id is None else str(letter.schema_id),
         "delivery": letter.delivery,
         "group_id": letter.group_id,
@@ -165,7 +167,7 @@ class DeadLetters:
 
 def _end_of(stacktrace: str | None) -> str | None:
     """The last part of a stack trace, which is nearest to what was raised."""
-    return None if stacktrace is None else stacktrace[-_LONGEST_STACKTRACE:]
+    return None if stacktrace is None else redact(stacktrace)[-_LONGEST_STACKTRACE:]
 
 
 def _bytes(text: str) -> bytes:
