@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -272,14 +274,53 @@ def test_a_folder_that_we_may_only_read_is_left_as_it_is(
     source: Callable[[str], FileSource], connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tests may run as root, whom no permission stops: so the move itself is refused.
-    def refused(*_: object) -> None:
+    def refused(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
 
     orders = source("csv")
     path = drop(orders, "monday.csv", HEADER + line(1))
-    monkeypatch.setattr(Path, "rename", refused)
+    monkeypatch.setattr(os, "rename", refused)
     for _ in range(2):
         with taking(orders, connection) as running:
             eventually(lambda running=running: running.taken + running.repeated == 1)
     assert path.exists()
     assert ids(connection, orders) == [1]
+
+
+def test_a_name_that_is_not_utf_8_is_taken_or_refused_like_any_other(
+    source: Callable[[str], FileSource], connection: Connection
+) -> None:
+    orders = source("csv")
+    drop(orders, os.fsdecode(b"caf\xe9.csv"), HEADER + line(1) + "x\n")
+    drop(orders, os.fsdecode(b"bad\xe9.csv"), "other\n1\n")
+    drop(orders, os.fsdecode(b"skip\xe9.txt"), "")
+    with taking(orders, connection) as running:
+        eventually(lambda: (running.taken, running.refused) == (1, 1) or not running.running, within=60)
+        assert (running.taken, running.refused, running.error) == (1, 1, None)
+        drop(orders, "next.csv", HEADER + line(2))
+        eventually(lambda: running.taken == 2)
+    with taking(orders, connection) as running:
+        drop(orders, os.fsdecode(b"caf\xe9.csv"), HEADER + line(1) + "x\n")
+        eventually(lambda: running.repeated == 1)
+    assert ids(connection, orders) == [1, 2]
+    assert [each.header("gearshift.file") for each in letters(connection, orders)] == [b"caf\\xe9.csv"]
+    reason = orders.folder / "refused" / os.fsdecode(b"bad\xe9.csv.error")
+    assert "bad\\xe9.csv" in reason.read_text("utf-8")
+
+
+def test_what_another_user_goes_on_writing_is_not_lost(
+    source: Callable[[str], FileSource], connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for a file of another user: whether it is open for writing is not told.
+    monkeypatch.setattr(files, "is_being_written", lambda _: None)
+    orders = source("csv")
+    path = drop(orders, "monday.csv", HEADER + line(1))
+    with taking(orders, connection) as running, path.open("a", encoding="utf-8") as writer:
+        began = time.monotonic()
+        eventually(lambda: running.taken == 1)
+        assert time.monotonic() - began > 0.9  # ten times as long as a file that is known to be whole
+        writer.write(line(2))
+        writer.flush()
+        eventually(lambda: running.taken == 2)
+    assert ids(connection, orders) == [1, 1, 2]
+    assert (orders.folder / "taken" / "monday.csv").read_text() == HEADER + line(1) + line(2)

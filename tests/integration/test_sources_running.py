@@ -38,9 +38,14 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
     app.files("orders-in", folder=tmp_path / "in", to=orders, format="csv", quiet="100 milliseconds")
     app.http(topics=[orders], port=0)
 
+    failures = iter([ValueError("the generator fails once")])
+
     @app.source(orders, rate=500, seed=7, out_of_order=0.1, duplicates=0.1, late="1 second")
     def simulated(_: Random) -> Iterator[Order]:
         for number in range(100):
+            if number == 50:
+                for failure in failures:
+                    raise failure
             yield Order("simulated", number)
 
     @app.pipeline(source=orders, to=copies, freshness="1 second")
@@ -96,5 +101,6 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
         assert (status["files"]["files"], status["files"]["sent"], status["files"]["failed"]) == (3, 30, 3)
         assert (status["http"]["requests"], status["http"]["sent"]) == (3, 30)
         assert status["simulator"]["sent"] >= 100
+        assert [status[kind]["restarts"] for kind in ("simulator", "files", "http")] == [1, 0, 0]
         assert not any(each["error"] for each in status.values())
     assert not any(source.running for source in runner.sources.values())

@@ -35,6 +35,7 @@ from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.note import Note
 from gearshift.runner.offline import without_kafka
 from gearshift.runner.rates import Rates
+from gearshift.runner.sources import KeptSource, Source
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.sources import Files, Http, Simulator
@@ -67,7 +68,7 @@ class Runner:
         self.graph = app.graph
         self.settings = settings.model_copy(update={"services": _services(app.graph, settings)})
         self.drivers: dict[str, Driver] = {}
-        self.sources: dict[str, Simulator | Files | Http] = {}
+        self.sources: dict[str, KeptSource] = {}
         self.crews: dict[str, Crew] = {}
         self.captures: dict[str, Capture] = {}
         self._file = file
@@ -224,11 +225,21 @@ class Runner:
                 raise
 
     def _open_sources(self, connection: Connection) -> None:
-        self.sources = {
-            **{name: Simulator(source, connection) for name, source in self.graph.sources.items()},
-            **{name: Files(source, connection) for name, source in self.graph.folders.items()},
-            **{name: Http(source, connection) for name, source in self.graph.ports.items()},
+        makers: dict[str, Callable[[], Source]] = {
+            **{
+                name: lambda source=source: Simulator(source, connection)
+                for name, source in self.graph.sources.items()
+            },
+            **{
+                name: lambda source=source: Files(source, connection)
+                for name, source in self.graph.folders.items()
+            },
+            **{
+                name: lambda source=source: Http(source, connection)
+                for name, source in self.graph.ports.items()
+            },
         }
+        self.sources = {name: KeptSource(name, make) for name, make in makers.items()}
         for source in self.sources.values():
             self._at_exit(source.close)
             source.open()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gearshift.errors import DiskError, EncodeError, FencedError, GearshiftError, ProduceError, WrongFileError
 from gearshift.schemas import Registry
-from gearshift.sources.arrivals import REFUSED, TAKEN, Folder, Seen, is_being_written
+from gearshift.sources.arrivals import REFUSED, TAKEN, Folder, Seen, is_being_written, shown
 from gearshift.sources.encoded import Encoded
 from gearshift.sources.file_rows import FileReader, FileRow, ends_with
 from gearshift.topics import MarkedTransactions, Pressure
@@ -158,15 +158,22 @@ class Files:
         self.error = words
 
     def _round(self) -> None:
+        for path in self._folder.written_after():
+            log.warning(
+                "files %s: %s was written to after it was taken; it is taken again as a new file, with its first rows",
+                self.source.name,
+                shown(path.name),
+            )
         found = self._folder.whole()
         for name in self._folder.passed_over - self._told:
             log.warning(
                 "files %s passes over %s: it takes %s",
                 self.source.name,
-                name,
+                shown(name),
                 " and ".join(self._reader.suffixes),
             )
-        self._told |= self._folder.passed_over
+        self._told = set(self._folder.passed_over)
+        self._stays &= {(path.name, seen) for path, seen in found}
         for path, seen in found:
             if self._closing.is_set():
                 return
@@ -175,10 +182,11 @@ class Files:
 
     def _take(self, path: Path, seen: Seen) -> None:
         try:
-            with path.open("rb") as file:
-                if is_being_written(file.fileno()) or not _unchanged(file, seen):
+            with self._folder.open(path) as file:
+                if not _unchanged(file, seen) or (written := is_being_written(file.fileno())):
                     return
-                if not ends_with(file, self._reader.last) and not self._folder.is_long_quiet(path):
+                may_be_cut = written is None or not ends_with(file, self._reader.last)
+                if may_be_cut and not self._folder.is_long_quiet(path):
                     return
                 digest = self._surveyed(file, seen)
                 if digest is None or not self._sent_all(file, path, seen, f"{digest}/{path.name}"):
@@ -213,7 +221,7 @@ class Files:
         position = Position.read(known.value) if known is not None else Position()
         if position.done:
             self.repeated += 1
-            log.info("files %s: %s was taken before", self.source.name, path.name)
+            log.info("files %s: %s was taken before", self.source.name, shown(path.name))
             return True
         if known is None:
             self._require_untouched(transactions, path.name)
@@ -224,7 +232,7 @@ class Files:
             before = position
             try:
                 transactions.begin()
-                position = self._send_some(transactions, rows, path.name, before)
+                position = self._send_some(transactions, rows, shown(path.name), before)
                 if self._closing.is_set() or not _unchanged(file, seen):
                     transactions.abort()
                     return False
@@ -243,7 +251,7 @@ class Files:
         log.info(
             "files %s took %s: %d records, %d set aside",
             self.source.name,
-            path.name,
+            shown(path.name),
             position.sent,
             position.dead,
         )
@@ -307,16 +315,16 @@ class Files:
 
     def _refuse(self, path: Path, seen: Seen, wrong: WrongFileError) -> None:
         self.refused += 1
-        wrong.topic, wrong.file = self.source.topic.name, str(path)
-        log.error("files %s refuses %s: %s", self.source.name, path.name, wrong)
+        wrong.topic, wrong.file = self.source.topic.name, shown(path)
+        log.error("files %s refuses %s: %s", self.source.name, shown(path.name), wrong)
         away = self._folder.put_away(path, seen, REFUSED)
         if away is None:
             self._stays.add((path.name, seen))
             return
         try:
-            away.with_name(f"{away.name}.error").write_text(f"{wrong}\n", encoding="utf-8")
+            self._folder.write_reason(away, f"{wrong}\n")
         except OSError as error:
-            log.warning("%s: %s", away, error)
+            log.warning("the reason for %s is not written: %s", shown(away), error.strerror)
 
     def _headers(self, name: str, line: int, why: str, kind: str) -> list[tuple[str, bytes | None]]:
         """Kafka Connect's headers of a dead letter, and the file and line in ours."""

@@ -51,7 +51,7 @@ class MarkedTransactions:
         for record in read(connection, name):
             if record.key is not None and record.value is not None:
                 written = record.timestamp or datetime.now(UTC)
-                self.marks[record.key.decode("utf-8", "replace")] = Mark(record.value, written)
+                self.marks[record.key.decode("utf-8", "surrogateescape")] = Mark(record.value, written)
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -71,7 +71,9 @@ class MarkedTransactions:
     def commit(self) -> None:
         """Make the records and the marks seen, all at once."""
         for name, mark in self._noted.items():
-            self._producer.send_bytes(self.name, mark.value, key=name.encode("utf-8"), partition=0)
+            self._producer.send_bytes(
+                self.name, mark.value, key=name.encode("utf-8", "surrogateescape"), partition=0
+            )
         self._producer.commit()
         self.marks |= self._noted
 

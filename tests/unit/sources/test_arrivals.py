@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gearshift.sources.arrivals import TAKEN, Folder, Seen
+from gearshift.sources.arrivals import REFUSED, TAKEN, Folder, Seen, is_being_written
 
 
 @pytest.fixture
@@ -47,13 +49,72 @@ def test_a_third_file_takes_the_place_of_neither(folder: Folder, monkeypatch: py
     path = folder.path / "a.csv"
     read = drop(path, "1")
     drop(path, "2")
-    link = Path.hardlink_to
+    link = os.link
 
-    def late(self: Path, target: Path) -> None:
+    def late(*arguments: Any, **options: Any) -> None:
         drop(path, "3")
-        link(self, target)
+        link(*arguments, **options)
 
-    monkeypatch.setattr(Path, "hardlink_to", late)
+    monkeypatch.setattr(os, "link", late)
     assert folder.put_away(path, read, TAKEN) is None
     assert contents(folder.path) == {"a.csv": "3", "a.2.csv": "2"}
     assert contents(folder.path / TAKEN) == {}
+
+
+def test_a_file_that_is_written_to_after_it_was_taken_comes_back_whole(folder: Folder) -> None:
+    path = folder.path / "a.csv"
+    seen = drop(path, "1\n")
+    with path.open("a", encoding="utf-8") as writer:  # which another user may have open unseen
+        assert folder.put_away(path, seen, TAKEN)
+        assert folder.written_after() == []
+        writer.write("2\n")
+    folder._look_again = 0.0
+    assert folder.written_after() == [path]
+    assert contents(folder.path) == {"a.csv": "1\n2\n"}
+    assert contents(folder.path / TAKEN) == {}
+    assert folder.written_after() == []
+
+
+def test_whether_another_users_file_is_written_is_not_known() -> None:
+    was = os.geteuid()
+    try:
+        if was == 0:
+            os.seteuid(65534)
+        with Path("/etc/passwd").open("rb") as file:
+            assert is_being_written(file.fileno()) is None
+    finally:
+        os.seteuid(was)
+
+
+@pytest.mark.parametrize("where", [TAKEN, REFUSED])
+def test_no_link_that_a_sender_laid_is_followed(folder: Folder, tmp_path: Path, where: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    precious = outside / "precious"
+    precious.write_text("old", encoding="utf-8")
+    path = folder.path / "a.csv"
+    (folder.path / where).mkdir()
+    (folder.path / where / "a.csv").symlink_to(outside / "missing")
+    (folder.path / where / "a.2.csv.error").symlink_to(precious)
+    away = folder.put_away(path, drop(path, "1"), where)
+    assert away is not None
+    assert away.name == "a.2.csv"
+    folder.write_reason(away, "why\n")
+    assert (precious.read_text(), away.with_name("a.2.csv.error").read_text()) == ("old", "why\n")
+    (folder.path / where).rename(folder.path / "moved")
+    (folder.path / where).symlink_to(outside)
+    assert folder.put_away(path, drop(path, "2"), where) is None
+    assert contents(outside) == {"precious": "old"}
+    assert path.read_text() == "2"
+
+
+def test_what_is_no_file_is_passed_over_and_never_opened(folder: Folder, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("1", encoding="utf-8")
+    (folder.path / "link.csv").symlink_to(secret)
+    os.mkfifo(folder.path / "pipe.csv")
+    assert folder.whole() == []
+    assert {"link.csv", "pipe.csv"} <= folder.passed_over
+    with pytest.raises(OSError, match="symbolic links"):
+        folder.open(folder.path / "link.csv")
+    folder.open(folder.path / "pipe.csv").close()  # one that took a file's place keeps nobody waiting
