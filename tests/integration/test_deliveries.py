@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 import gearshift as gs
 from gearshift import stack as local
@@ -33,7 +34,7 @@ from gearshift.topics import Admin, ConsumedRecord, Marks, Producer, read
 from gearshift.topics.settling import replay
 from tests.command import Command
 from tests.gateways import HttpGateway
-from tests.support import eventually
+from tests.support import eventually, librdkafka
 
 
 @dataclass
@@ -216,6 +217,50 @@ def test_a_transaction_brings_results_and_offsets_together(world: World, unique:
     [letter] = read(world.connection, world.events.dead_letters)
     assert letter.header("__connect.errors.exception.class.name") == b"builtins.ValueError"
     assert b"unlucky" in (letter.header("__connect.errors.exception.stacktrace") or b"")
+
+
+@dataclass
+class Padded:
+    key: str
+    n: int
+    padding: str
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_a_result_that_its_topic_never_takes_is_set_aside_and_all_others_arrive_once(
+    world: World, unique: str, parallelism: int
+) -> None:
+    copies = world.app.topic(f"{unique}-copies", value=Padded, key="key", partitions=3)
+    _create(world.connection, copies)
+    limit = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        copies.name,
+        incremental_configs=[
+            ConfigEntry("max.message.bytes", "20000", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    kafka = AdminClient(librdkafka(world.connection))
+    kafka.incremental_alter_configs([limit])[limit].result(30)
+
+    @world.app.delivery(world.events, to=copies, parallelism=parallelism)
+    def copy(record: gs.Record[Event]) -> list[Padded]:
+        n = record.value.n
+        first = Padded(record.value.key, n, "")
+        huge = {13: 40_000, 27: 12 << 20}.get(n)
+        return [first] if huge is None else [first, Padded(first.key, n, os.urandom(huge // 2).hex())]
+
+    world.send(range(40))
+    with world.running("copy") as [worker]:
+        eventually(
+            lambda: worker.failed or worker.counts.delivered + worker.counts.dead_letters >= 40, within=60
+        )
+        eventually(lambda: worker.failed or _committed(world, f"{unique}.copy") == 40, within=60)
+    with Admin(world.connection) as admin:
+        admin.await_stable([copies.name, world.events.dead_letters])
+    assert sorted(_numbers(world, copies)) == [n for n in range(40) if n not in (13, 27)]
+    letters = list(read(world.connection, world.events.dead_letters))
+    assert len(letters) == 2
+    assert all(b"max.message.bytes" in (letter.header("gearshift.reason") or b"") for letter in letters)
 
 
 def test_a_failure_that_passes_is_tried_again_and_one_that_does_not_is_set_aside(world: World) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gearshift.delivery.targets import TransactionGone
-from gearshift.errors import DecodeError, DeliveryError, GearshiftError, PermanentError, RetriableError
+from gearshift.errors import (
+    DecodeError,
+    DeliveryError,
+    FencedError,
+    GearshiftError,
+    PermanentError,
+    RetriableError,
+)
 from gearshift.redaction import redact
 from gearshift.topics import DeadLetter, replayed_place
 
@@ -22,12 +29,12 @@ class NotOurs(Exception):  # noqa: N818  (not an error: the record is another co
 
 
 def is_final(error: Exception) -> bool:
-    """Whether it says nothing about this record: a transaction is gone, or the destination cannot be used at all.
+    """Whether it says nothing about this record: a transaction or its producer is gone, or the destination is unusable.
 
     A table that was dropped or a password that was changed must stop the delivery, not empty the topic into
     the dead letters.
     """
-    if isinstance(error, TransactionGone | NotOurs):
+    if isinstance(error, TransactionGone | NotOurs | FencedError):
         return True
     return isinstance(error, DeliveryError) and not isinstance(error, RetriableError | PermanentError)
 

@@ -51,6 +51,7 @@ class Rounds:
         self._most = size if most is None else most
         self._clock = clock
         self._count = 0
+        self._singly = 0
         self._began = 0.0
         self._ending_since: float | None = None
         self._held: list[Piece] = []
@@ -92,6 +93,10 @@ class Rounds:
             self._held = [piece for piece in self._held if id(piece.progress) not in places]
         return taken
 
+    def one_by_one(self, count: int) -> None:
+        """Give each of the next records a round of its own."""
+        self._singly = count
+
     def await_end(self, seconds: float) -> bool:
         """Wait for the end of the round under way; False if it has not come after this time."""
         with self._changed:
@@ -100,7 +105,8 @@ class Rounds:
 
     def _gather(self) -> None:
         """Make a round of what is held."""
-        self._round, self._dropped, room = [], [], self._size
+        size = 1 if self._singly else self._size
+        self._round, self._dropped, room = [], [], size
         rest = 0
         for progress, messages in self._held:
             if not room:
@@ -113,7 +119,8 @@ class Rounds:
             room -= len(messages)
             rest += 1
         self._held = self._held[rest:]
-        self._count = self._size - room
+        self._count = size - room
+        self._singly = max(0, self._singly - self._count)
         self._began = self._clock()
         # One more, our own: the round cannot end before all of it was handed over.
         self._remaining = self._count + 1

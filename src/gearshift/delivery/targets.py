@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gearshift.errors import PermanentError, RetriableError
+from gearshift.errors import FencedError, GearshiftError, PermanentError, ProduceError, RetriableError
 from gearshift.record import Destination, Record, Row
 from gearshift.schemas.payloads import codec
 from gearshift.schemas.wire import head
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOST_ACCEPTED = 10_000  # rows of calls that failed for good, and were not replayed
 
+Spot = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
 Results = Sequence[tuple[Record[Any], Any]]
 """Each record with what the handler returned for it: None, a value, or a list of values."""
 
@@ -123,7 +125,15 @@ class ToTopic:
 
     batch = 1
 
-    def __init__(self, topic: Topic, transactions: TransactionalProducer, registry: Registry) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        transactions: TransactionalProducer,
+        registry: Registry,
+        refused: Mapping[Spot, ProduceError],
+    ) -> None:
+        """`refused` are the records whose results the topic never takes, found by whoever commits."""
+        self._refused = refused
         self._topic = topic
         self._transactions = transactions
         self._head = head(registry.register(topic))
@@ -131,10 +141,13 @@ class ToTopic:
 
     def write(self, results: Results) -> None:
         """Send the values of the results."""
+        for record, _ in results if self._refused else ():
+            if error := self._refused.get((record.topic, record.partition, record.offset)):
+                raise error
         # Encoded before the first is sent: a value that does not fit must not leave half a result behind.
         records = [self._record(value) for _, result in results for value in values_of(result)]
         for key, value in records:
-            with until_aborted():
+            with until_aborted(self._transactions):
                 self._transactions.send_bytes(self._topic.name, value, key=key)
 
     def flush(self) -> None:
@@ -159,12 +172,17 @@ class TransactionGone(Exception):  # noqa: N818  (not an error: its records are 
 
 
 @contextmanager
-def until_aborted() -> Generator[None]:
+def until_aborted(transactions: TransactionalProducer) -> Generator[None]:
     """Tell a transaction that is gone, which no second attempt of ours can mend, from a failing handler."""
     try:
         yield
-    except RetriableError as error:
-        raise TransactionGone(str(error)) from error
+    except FencedError:
+        raise
+    except GearshiftError as error:
+        # Whatever took it back: another record may have, in another lane.
+        if isinstance(error, RetriableError) or not transactions.is_open:
+            raise TransactionGone(str(error)) from error
+        raise
 
 
 def values_of(result: Any) -> list[Any]:

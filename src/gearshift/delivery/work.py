@@ -163,6 +163,8 @@ class Work:
             self.commits.make_sure()
         elif not self._transacting.commit(pieces, self.consumer):
             again = pieces
+            if self._transacting.suspects:
+                self.rounds.one_by_one(self._transacting.suspects)
         again = [piece for piece in again if piece.progress.ours]
         for piece in again:
             self._flight.take(len(piece.messages), sum(map(len, piece.messages)))

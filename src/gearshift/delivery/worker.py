@@ -201,7 +201,7 @@ class Worker:
                 membership=self._membership,
                 errands=self._errands,
             )
-            self._target = ToTopic(delivery.target, transactions, registry)
+            self._target = ToTopic(delivery.target, transactions, registry, self._transacting.refused)
         elif delivery.target is not None:
             self._target = ToDestination(
                 delivery.target,

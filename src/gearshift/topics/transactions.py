@@ -98,6 +98,11 @@ class TransactionalProducer:
         """Whether a transaction is under way."""
         return self._open
 
+    @property
+    def refusal(self) -> ProduceError | None:
+        """Why this transaction can never be committed: one of its records is larger than its topic takes."""
+        return None if self._never_taken is None else _too_large(*self._never_taken)
+
     def begin(self) -> None:
         """Begin a transaction."""
         self._again(lambda _: self._producer.begin_transaction())
@@ -113,7 +118,12 @@ class TransactionalProducer:
         headers: Headers | None = None,
         partition: int | None = None,
     ) -> None:
-        """Hand over a record; whether it arrived is known when `commit` returns."""
+        """Hand over a record; whether it arrived is known when `commit` returns.
+
+        RetriableError if the transaction is over, because another thread found that it had to be aborted.
+        """
+        if not self._open:
+            raise _over(topic)
         options: dict[str, Any] = {} if partition is None else {"partition": partition}
         if headers:
             options["headers"] = list(headers.items()) if isinstance(headers, Mapping) else headers
@@ -125,6 +135,9 @@ class TransactionalProducer:
                 self._producer.poll(0.1)
             self._producer.poll(0)  # which tells as well if this producer was fenced
         except KafkaException as raised:
+            error = kafka_error(raised)
+            if not self._open and error is not None and error.code() == KafkaError._STATE:
+                raise _over(topic) from None
             raise self._refused(raised, topic) from None
 
     def send_offsets(self, offsets: Mapping[tuple[str, int], int], group_metadata: Any) -> None:
@@ -252,6 +265,8 @@ class TransactionalProducer:
             return
         self._open = False
         try:
+            # With records still under way behind a refused one, librdkafka's abort waits out its whole time limit.
+            self._producer.flush(_OVERTAKEN_WITHIN)
             self._producer.abort_transaction(self._within.total_seconds())
         except KafkaException as raised:
             error = kafka_error(raised)
@@ -261,6 +276,12 @@ class TransactionalProducer:
 
 def _is_the_end(error: KafkaError) -> bool:
     return error.fatal() or error.code() in _FENCED
+
+
+def _over(topic: str) -> RetriableError:
+    return RetriableError(
+        "the transaction was aborted", hint="send the same records in a new one", topic=topic
+    )
 
 
 def _too_large(error: KafkaError, topic: str | None) -> ProduceError:

@@ -132,3 +132,22 @@ def test_rounds_grow_until_their_work_takes_as_long_as_their_commit() -> None:
         rounds.done(started[-1])
     assert started == [10, 20, 40, 80, 160, 160, 160]
     assert rounds.ending_for == 0.0
+
+
+def test_records_under_suspicion_get_a_round_each_and_then_rounds_are_as_before() -> None:
+    started: list[list[int]] = []
+
+    def end(pieces: list[Piece]) -> list[Piece]:
+        if len(started) > 1:
+            return []
+        rounds.one_by_one(3)
+        return pieces
+
+    rounds = Rounds(
+        lambda pieces: started.append([m for _, messages in pieces for m in messages]), end, size=3
+    )
+    rounds.take([Piece(Progress(0), [1, 2, 3, 4, 5, 6])])
+    rounds.done(3)
+    for count in (1, 1, 1, 3):
+        rounds.done(count)
+    assert started == [[1, 2, 3], [1], [2], [3], [4, 5, 6]]
