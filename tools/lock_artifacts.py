@@ -38,6 +38,8 @@ GROUPS = {
             organisation="org.apache.kafka", module="connect-runtime", revision="4.3.1", transitive=True
         ),
         Dependency(organisation="org.apache.kafka", module="connect-json", revision="4.3.1"),
+        # Its REST API's password; the jars that it needs come with the runtime.
+        Dependency(organisation="org.apache.kafka", module="connect-basic-auth-extension", revision="4.3.1"),
         # As for Kafka, or Connect's log is lost; Kafka brings the other two itself.
         *(
             Dependency(organisation="org.apache.logging.log4j", module=module, revision="2.25.4")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import SecretStr
+
 from gearshift.redaction import hide_in_url, hide_named
 from gearshift.settings import Settings
 
@@ -31,12 +33,16 @@ class Connection:
         bootstrap_servers: str,
         registry_url: str,
         kafka: Mapping[str, str] | None = None,
+        registry: Mapping[str, str] | None = None,
     ) -> Connection:
-        """The connection to these addresses with the client properties of the settings; those of `kafka` go over them."""
+        """The connection to these addresses with the client properties of the settings, and the given ones over them."""
         return cls(
             bootstrap_servers=bootstrap_servers,
             registry_url=registry_url,
-            kafka={name: value.get_secret_value() for name, value in settings.kafka.items()}
-            | dict(kafka or {}),
-            registry={name: value.get_secret_value() for name, value in settings.registry.items()},
+            kafka=_revealed(settings.kafka) | dict(kafka or {}),
+            registry=_revealed(settings.registry) | dict(registry or {}),
         )
+
+
+def _revealed(properties: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in properties.items()}

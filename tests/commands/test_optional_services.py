@@ -77,12 +77,16 @@ def test_with_starts_services_once_and_a_stack_that_lacks_one_says_so(tmp_path: 
         ask(dsn, "SELECT 1")
 
 
-def test_the_password_is_random_in_a_file_of_ours_and_nobody_else_gets_in(settings: Settings) -> None:
+def test_the_password_is_random_in_a_file_of_ours_and_nobody_else_gets_in(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_OURS", "canary")
     with local.up(settings) as stack:
         dsn = stack.address("postgres")
         assert ask(dsn, "SHOW wal_level") == [("logical",)]
         assert ask(dsn, "SHOW listen_addresses") == [("127.0.0.1",)]
-        assert ask(dsn, "SHOW unix_socket_directories") == [("",)]
+        notes = (settings.home / "stack/postgres/data/postmaster.pid").read_text().splitlines()
+        assert notes[4:6] == ["", "127.0.0.1"]  # no folder of a Unix socket
         file = postgres.passwords(settings.home / "stack" / "postgres")
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         password = file.read_text().strip().rpartition(":")[2]
@@ -94,10 +98,23 @@ def test_the_password_is_random_in_a_file_of_ours_and_nobody_else_gets_in(settin
         for bad in ("", "guess"):
             with pytest.raises(psycopg.OperationalError, match=r"password authentication failed|no password"):
                 psycopg.connect(dsn.partition("?")[0], password=bad)
+        for stranger in ("postgres", "nobody"):
+            with pytest.raises(psycopg.OperationalError, match=r"no pg_hba.conf entry"):
+                psycopg.connect(dsn, user=stranger)
+        # The app's role, which is Debezium's too, runs no program, reads no file and becomes nobody else.
+        for way_out in (
+            "COPY (SELECT 1) TO PROGRAM 'id'",
+            "SELECT pg_read_file('/etc/passwd')",
+            "CREATE ROLE other SUPERUSER",
+            "SET ROLE postgres",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                ask(dsn, way_out)
+        (pid,) = [service.pid.number for service in stack.services]
+        assert b"canary" not in Path(f"/proc/{pid}/environ").read_bytes()
         (running,) = local.describe(settings)["services"]
         assert (running["name"], running["address"], running["ready"]) == ("postgres", dsn, True)
         if os.geteuid() == 0:
-            (pid,) = [service.pid.number for service in stack.services]
             assert Path(f"/proc/{pid}").stat().st_uid != 0
 
 

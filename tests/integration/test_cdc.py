@@ -39,6 +39,7 @@ from gearshift.settings import Settings, load
 from gearshift.sources.cdc import Capture, Database
 from gearshift.sources.connect import Connect
 from gearshift.stack import postgres
+from gearshift.stack.accounts import account_of
 from gearshift.topics import Admin, Producer, read
 from tests import changes_in_avro, meals
 from tests.flow import values
@@ -201,11 +202,30 @@ def test_the_password_is_in_no_configuration_answer_or_log(
         eventually(lambda: (found := running.status()) is not None and found.running, every=0.3)
         place = settings.home / "stack"
         password = postgres.passwords(place / "postgres").read_text().strip().rpartition(":")[2]
-        url = stack.address("connect")
-        answers = [urllib3.request("GET", f"{url}/connectors/{name}{rest}").data for rest in ("", "/tasks")]
+        url, secret = (
+            next(s.address for s in stack.services if s.name == "connect"),
+            account_of(place / "connect"),
+        )
+        login = urllib3.make_headers(basic_auth=f"{secret.user}:{secret.password}")
+        asked = [
+            urllib3.request("GET", f"{url}/connectors/{name}{rest}", headers=login) for rest in ("", "/tasks")
+        ]
+        assert [answer.status for answer in asked] == [200, 200]
+        answers = [answer.data for answer in asked]
         records = [record.value or b"" for record in read(stack.connection, "gearshift-connect-config")]
         logs = [log.read_bytes() for log in (place / "logs").iterdir()]
         assert all(password.encode() not in text for text in (*answers, *records, *logs))
+        # Whoever could validate a configuration could have that password sent to an address of their own.
+        stolen = json.dumps(
+            {**(Connect(stack.address("connect")).config(name) or {}), "database.hostname": "there"}
+        )
+        for wrong in ({}, urllib3.make_headers(basic_auth="gearshift:gearshift")):
+            for method, path in (
+                ("GET", "/"),
+                ("PUT", "/connector-plugins/PostgresConnector/config/validate"),
+            ):
+                headers = {**wrong, "Content-Type": "application/json", "Host": "evil.example"}
+                assert urllib3.request(method, url + path, body=stolen, headers=headers).status == 401
         (file,) = (place / "connect" / "secrets").glob(f"{name}.properties")
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     finally:

@@ -82,15 +82,17 @@ def _say(message: str) -> None:
 
 def _print_addresses(stack: Stack) -> None:
     from gearshift.settings import KNOWN_SERVICES
+    from gearshift.stack.accounts import USER
 
     typer.echo(f"kafka      {stack.bootstrap_servers}\nregistry   {stack.registry_url}")
-    if stack.kafka_file is not None:
-        _say(f"kafka asks for a password: other clients log in with {stack.kafka_file}")
     for service in stack.services:
         if service.name in KNOWN_SERVICES:  # a broker's address is above already
             typer.echo(f"{service.name:<10} {service.address}")
     for service in stack.services:
         _say(f"{service.name}: process {service.pid.number}, log {service.log}")
+    how = {"kafka": "with the properties", "registry": "with the bearer token"}
+    for name, file in stack.keys().items():
+        _say(f"{name}: other clients log in {how.get(name, f'as {USER} with the password')} in {file}")
     sys.stdout.flush()
 
 

@@ -1,8 +1,7 @@
-"""Accounts of the local services: a user and a random password, made at the first start, in a file that only its owner reads."""
+"""Accounts of the local services: one user, and for each service a random password in a file that only its owner reads."""
 
 from __future__ import annotations
 
-import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,6 @@ from gearshift.errors import StackError
 from gearshift.stack.files import write_whole
 
 USER = "gearshift"
-_KAFKA_FILE = "client.properties"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -22,34 +20,33 @@ class Account:
     user: str
     password: str = field(repr=False)
 
+    def within(self, address: str) -> str:
+        """The address with the account in it.
 
-def new_password() -> str:
-    """A password that nobody guesses, of letters that no format has to escape."""
-    return secrets.token_hex(24)
+        >>> Account("me", "pw").within("http://127.0.0.1:80"), Account("me", "pw").within("127.0.0.1:80")
+        ('http://me:pw@127.0.0.1:80', 'me:pw@127.0.0.1:80')
+        """
+        scheme, found, rest = address.rpartition("://")
+        return f"{scheme}{found}{self.user}:{self.password}@{rest}"
 
 
-def kafka_file(folder: Path) -> Path:
-    """The file that opens the local Kafka for any Java client: `kafka-topics.sh --command-config FILE`."""
-    return folder.absolute() / _KAFKA_FILE
+def password_file(folder: Path) -> Path:
+    """Where the password of the service in this folder is kept."""
+    return folder.absolute() / "password"
 
 
-def kafka_account(folder: Path, *, make: bool = False) -> Account:
-    """The account of the local Kafka in this folder; with `make`, made if there is none."""
-    file = kafka_file(folder)
+def account_of(folder: Path, *, make: bool = False) -> Account:
+    """The account of the service in this folder; with `make`, made if there is none."""
+    file = password_file(folder)
     if make and not file.exists():
-        made = Account(USER, new_password())
-        write_whole(file, "".join(f"{name}={value}\n" for name, value in java_properties(made).items()))
+        # Hexadecimal digits need no escape in any format.
+        write_whole(file, secrets.token_hex(24) + "\n")
     try:
-        found = re.search(r'username="(\w+)" password="(\w+)"', file.read_text(encoding="utf-8"))
+        return Account(USER, file.read_text(encoding="utf-8").strip())
     except OSError as error:
         raise StackError(
             f"cannot read {file}: {error.strerror}", hint="run as the user who started the stack"
         ) from None
-    if found is None:
-        raise StackError(
-            f"{file} names no username and password", hint="delete it, then gearshift down and up"
-        )
-    return Account(found[1], found[2])
 
 
 def client_properties(account: Account) -> dict[str, str]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from gearshift.errors import JavaError
+from gearshift.errors import JavaError, StackError
 from gearshift.stack import cql
+from gearshift.stack.accounts import Account, account_of
 from gearshift.stack.files import write_whole
-from gearshift.stack.java import java_version
+from gearshift.stack.java import environment, java_version
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
 
 HEAP = 512 << 20
 PORTS = ("cassandra", "cassandra-storage")
+_KNOWN = Account("cassandra", "cassandra")  # the superuser that every new node has
 _NEWEST_JAVA = 23  # later ones have no security manager, and Cassandra 5.0 sets one
 _EXPORTED = [
     "java.base/java.lang.ref",
@@ -78,6 +80,8 @@ class Cassandra:
                 hint="install a JDK 17 or 21 beside it and set JAVA_HOME",
             )
         cluster = self._cluster_name()
+        account = account_of(self.folder, make=True)
+        self._make_keys()
         write_whole(self._file("logback.xml"), _LOGBACK)
         # YAML reads JSON.
         write_whole(self._file("cassandra.yaml"), json.dumps(self._configuration(cluster), indent=1) + "\n")
@@ -100,15 +104,50 @@ class Cassandra:
                 "-Dcassandra.skip_wait_for_gossip_to_settle=0",
                 "-Dcassandra.ring_delay_ms=100",
                 "-Dcassandra.shutdown_announce_in_ms=0",
+                "-Dcassandra.superuser_setup_delay_ms=0",
                 "org.apache.cassandra.service.CassandraDaemon",
             ),
-            # The class path goes by the environment: a hundred jars would drown the rest of the command.
-            environment={**os.environ, "CLASSPATH": os.pathsep.join(str(jar) for jar in self.jars)},
+            environment=environment(self.jars),
             log=self.logs / "cassandra.log",
             port=self.port,
-            ready=lambda: cql.cluster_name(HOST, self.port) == cluster,
+            ready=lambda: self._answers(cluster, account),
         )
         return [service]
+
+    def _answers(self, cluster: str, account: Account) -> bool:
+        """Whether the node lets our account in; a new one is given that account in the place of its well-known one."""
+        if cql.cluster_name(HOST, self.port, account) == cluster:
+            return True
+        own = f"'{account.password}'"
+        roles = (
+            f"CREATE ROLE IF NOT EXISTS {account.user} WITH PASSWORD = {own} AND LOGIN = true",
+            f"GRANT ALL PERMISSIONS ON ALL KEYSPACES TO {account.user}",
+            f"ALTER ROLE {_KNOWN.user} WITH PASSWORD = '{secrets.token_hex(24)}' AND LOGIN = false",
+        )
+        return cql.ask(HOST, self.port, _KNOWN, roles) is not None
+
+    def _make_keys(self) -> None:
+        """A key that only this node has: the port where nodes speak to each other takes no connection without it."""
+        store = self._file("keys.p12")
+        if store.exists():
+            return
+        made = store.with_suffix(".new")
+        made.unlink(missing_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [self.java.resolve().with_name("keytool"), "-genkeypair", "-alias", "node", "-keyalg", "EC"]
+        command += ["-dname", "CN=gearshift", "-validity", "36500", "-storetype", "PKCS12", "-keystore", made]
+        done = subprocess.run(
+            [*command, "-storepass:env", "PASSWORD"],
+            env={**environment(), "PASSWORD": account_of(self.folder).password},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            umask=0o077,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise StackError(f"the keys of Cassandra could not be made: {done.stdout.strip()}")
+        made.replace(store)
 
     def _file(self, name: str) -> Path:
         return self.folder.absolute() / name
@@ -139,6 +178,22 @@ class Cassandra:
             "storage_port": self.storage_port,
             "native_transport_port": self.port,
             "start_native_transport": True,
+            "authenticator": "PasswordAuthenticator",
+            "authorizer": "CassandraAuthorizer",
+            "role_manager": "CassandraRoleManager",
+            "server_encryption_options": {
+                "internode_encryption": "all",
+                "require_client_auth": True,
+                **{
+                    f"{store}{name}": value
+                    for store in ("key", "trust")
+                    for name, value in (
+                        ("store", str(self._file("keys.p12"))),
+                        ("store_password", account_of(self.folder).password),
+                    )
+                },
+                "store_type": "PKCS12",
+            },
             "endpoint_snitch": "SimpleSnitch",
             "seed_provider": [
                 {"class_name": "org.apache.cassandra.locator.SimpleSeedProvider", "parameters": seeds}

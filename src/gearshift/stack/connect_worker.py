@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +11,20 @@ from pathlib import Path
 from gearshift.errors import StackError
 from gearshift.settings import Settings
 from gearshift.stack import artifacts
+from gearshift.stack.accounts import Account, account_of
 from gearshift.stack.files import write_whole
+from gearshift.stack.java import environment
 from gearshift.stack.kafka import LOG4J
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
 
 HEAP = 384 << 20
 GROUPS = ("connect", "debezium")
+_LOGIN = """\
+KafkaConnect {{
+  org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required file="{file}";
+}};
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,9 @@ class Connect:
     def services(self) -> list[Service]:
         """The worker, configured and ready to start."""
         secrets_folder(self.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        account = account_of(self.folder, make=True)
+        write_whole(self._file("users.properties"), f"{account.user}={account.password}\n")
+        write_whole(self._file("login.conf"), _LOGIN.format(file=_escaped(self._file("users.properties"))))
         write_whole(self._file("log4j2.properties"), LOG4J)
         write_whole(self._file("connect.properties"), self._properties())
         service = Service(
@@ -53,14 +63,15 @@ class Connect:
                 "-XX:TieredStopAtLevel=1",  # it mostly waits: starting in little time matters more
                 "-XX:+ExitOnOutOfMemoryError",
                 f"-Dlog4j2.configurationFile={self._file('log4j2.properties')}",
+                f"-Djava.security.auth.login.config={self._file('login.conf')}",
                 "org.apache.kafka.connect.cli.ConnectDistributed",
                 str(self._file("connect.properties")),
             ),
-            environment={**os.environ, "CLASSPATH": os.pathsep.join(str(jar) for jar in self.jars)},
+            environment=environment(self.jars),
             log=self.logs / "connect.log",
             port=self.port,
             address=self.url,
-            ready=lambda: answers(self.port),
+            ready=lambda: answers(self.port, account),
         )
         return [service]
 
@@ -79,6 +90,9 @@ class Connect:
                 for name, value in self.kafka.items()
             },
             "listeners": self.url,
+            "rest.extension.classes": (
+                "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+            ),
             "plugin.path": self.plugins.absolute(),
             "plugin.discovery": "service_load",
             "key.converter": converter,
@@ -145,11 +159,12 @@ def secrets_folder(folder: Path) -> Path:
     return folder.absolute() / "secrets"
 
 
-def answers(port: int) -> bool:
+def answers(port: int, account: Account) -> bool:
     """Whether the worker at this port has joined its group and lists its connectors."""
+    words = base64.b64encode(f"{account.user}:{account.password}".encode()).decode()
     connection = http.client.HTTPConnection(HOST, port, timeout=2)
     try:
-        connection.request("GET", "/connectors")
+        connection.request("GET", "/connectors", headers={"Authorization": f"Basic {words}"})
         return connection.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
         return False

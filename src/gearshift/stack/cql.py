@@ -1,38 +1,59 @@
-"""One question to Cassandra, in its own protocol: what is your cluster's name? It needs no driver."""
+"""Questions to Cassandra in its own protocol, with a password: its name, and the roles of a new node. It needs no driver."""
 
 from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable
 from typing import BinaryIO
 
+from gearshift.stack.accounts import Account
+
 _VERSION = 4
-_STARTUP, _READY, _QUERY, _RESULT = 0x01, 0x02, 0x07, 0x08
+_STARTUP, _AUTHENTICATE, _QUERY, _RESULT = 0x01, 0x03, 0x07, 0x08
+_AUTH_RESPONSE, _AUTH_SUCCESS = 0x0F, 0x10
 _ONE = 0x0001
 _ROWS = 2
 _LONGEST = 1 << 20
 
 
-def cluster_name(host: str, port: int, *, timeout: float = 2.0) -> str | None:
-    """The name that the node at this address answers with; None if nobody does.
+def cluster_name(host: str, port: int, account: Account, *, timeout: float = 5.0) -> str | None:
+    """The name that the node at this address tells this account; None if nobody does.
 
-    >>> cluster_name("127.0.0.1", 1) is None
+    >>> cluster_name("127.0.0.1", 1, Account("me", "pw")) is None
     True
     """
-    query = b"SELECT cluster_name FROM system.local"
+    answers = ask(host, port, account, ["SELECT cluster_name FROM system.local"], timeout=timeout)
+    return _only_value(answers[0]) if answers else None
+
+
+def ask(
+    host: str, port: int, account: Account, queries: Iterable[str], *, timeout: float = 5.0
+) -> list[bytes] | None:
+    """The answer to each query; None if the node does not answer, lets the account not in, or refuses one of them."""
+    words = f"\0{account.user}\0{account.password}".encode()
     try:
         with (
             socket.create_connection((host, port), timeout=timeout) as connection,
             connection.makefile("rb") as answer,
         ):
             connection.sendall(_frame(_STARTUP, struct.pack(">H", 1) + _text("CQL_VERSION") + _text("3.0.0")))
-            if _read(answer)[0] != _READY:
+            if _read(answer)[0] != _AUTHENTICATE:
                 return None
-            connection.sendall(
-                _frame(_QUERY, struct.pack(">i", len(query)) + query + struct.pack(">HB", _ONE, 0))
-            )
-            kind, body = _read(answer)
-            return _only_value(body) if kind == _RESULT else None
+            connection.sendall(_frame(_AUTH_RESPONSE, struct.pack(">i", len(words)) + words))
+            if _read(answer)[0] != _AUTH_SUCCESS:
+                return None
+            found: list[bytes] = []
+            for query in queries:
+                text = query.encode()
+                connection.sendall(
+                    _frame(_QUERY, struct.pack(">i", len(text)) + text + struct.pack(">HB", _ONE, 0))
+                )
+                kind, body = _read(answer)
+                if kind != _RESULT:
+                    return None
+                found.append(body)
+            return found
     except (OSError, struct.error, ValueError):
         return None
 

@@ -6,13 +6,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache as remember
 from pathlib import Path
 
 from gearshift.errors import JavaError
 
 OLDEST = 17
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "_JAVA_OPTIONS")
+_KEPT_KINDS = ("LC_", "JAVA_", "JDK_")
 _INSTALL = (
     f"install a JDK {OLDEST} or newer, e.g. apt-get install openjdk-{OLDEST}-jre-headless, or set JAVA_HOME"
 )
@@ -38,6 +40,17 @@ def java_version(java: Path) -> int:
     if found is None:
         raise JavaError(f"{java} does not tell its version", hint=_INSTALL)
     return int(found[1])
+
+
+def environment(jars: Iterable[Path] = ()) -> dict[str, str]:
+    """What a service is told of ours: secrets of the user's environment are none of its business.
+
+    The class path goes this way too: a hundred jars would drown the rest of a command.
+    """
+    kept = {
+        name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_KINDS)
+    }
+    return kept | {"CLASSPATH": os.pathsep.join(str(jar) for jar in jars)}
 
 
 def _found() -> Path:

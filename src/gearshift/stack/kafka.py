@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from gearshift.errors import StackError
 from gearshift.stack import accounts
 from gearshift.stack.accounts import Account
 from gearshift.stack.files import write_whole
+from gearshift.stack.java import environment
 from gearshift.stack.metadata import ask
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
@@ -55,7 +55,8 @@ class Kafka:
     def services(self) -> list[Service]:
         """Its brokers, configured and with formatted storage, ready to start."""
         cluster = self._cluster_id()
-        account = accounts.kafka_account(self.folder, make=True)
+        account = accounts.account_of(self.folder, make=True)
+        write_whole(client_file(self.folder), _lines(accounts.java_properties(account)))
         write_whole(self.folder / "log4j2.properties", LOG4J)
         for node in self._nodes:
             write_whole(self._file(node), self._properties(node, account))
@@ -71,11 +72,6 @@ class Kafka:
 
     def _data(self, node: int) -> Path:
         return self.folder / f"kafka-{node}"
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        # The class path goes by the environment: forty jars would drown the rest of the command.
-        return {**os.environ, "CLASSPATH": os.pathsep.join(str(jar) for jar in self.jars)}
 
     def _cluster_id(self) -> str:
         file = self.folder / "cluster-id"
@@ -136,7 +132,7 @@ class Kafka:
             "broker.session.timeout.ms": 6000,
             "broker.heartbeat.interval.ms": 1000,
         }
-        return "".join(f"{name}={value}\n" for name, value in properties.items())
+        return _lines(properties)
 
     def _format(self, cluster: str) -> None:
         fresh = [node for node in self._nodes if not (self._data(node) / "meta.properties").exists()]
@@ -156,7 +152,7 @@ class Kafka:
                 ended.enter_context(
                     subprocess.Popen(
                         [*command, self._file(node)],
-                        env=self._environment,
+                        env=environment(self.jars),
                         stdout=subprocess.PIPE,
                         stderr=subprocess.STDOUT,
                         text=True,
@@ -187,13 +183,22 @@ class Kafka:
                 "kafka.Kafka",
                 str(self._file(node).absolute()),
             ),
-            environment=self._environment,
+            environment=environment(self.jars),
             log=self.logs / f"{name}.log",
             port=port,
             ready=ready,
             # A broker says goodbye to its controllers, and waits for minutes when most of them have gone before it.
             orphaned=None if self.brokers == 1 else signal.SIGKILL,
         )
+
+
+def client_file(folder: Path) -> Path:
+    """The file with which any Java client opens this Kafka: `kafka-topics.sh --command-config FILE`."""
+    return folder.absolute() / "client.properties"
+
+
+def _lines(properties: Mapping[str, object]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
 def names(brokers: int) -> list[str]:

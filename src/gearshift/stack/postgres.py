@@ -17,10 +17,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gearshift.errors import StackError
+from gearshift.stack.accounts import USER
+from gearshift.stack.files import write_whole
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
 
-USER = DATABASE = "gearshift"
+DATABASE = USER
+_OWNER = "postgres"
+"""The superuser that every cluster has: without a password and without a line in pg_hba.conf, nobody logs in as it."""
 _PASSWORDS = "passwords"
 _INSTALL = "pip install 'gearshift[local-postgres]'"
 _PROTOCOL = 3 << 16
@@ -74,7 +78,7 @@ class Postgres:
 
     def _initialize(self, user: tuple[int, int] | None) -> None:
         """Make the data beside their place and move them there when they are whole."""
-        password = secrets.token_urlsafe(24)
+        password = secrets.token_hex(24)
         self.folder.mkdir(parents=True, exist_ok=True)
         made = self.folder / "data.new"
         shutil.rmtree(made, ignore_errors=True)
@@ -85,17 +89,32 @@ class Postgres:
         # Nobody gets in by the rules it is made with, so that there is never a moment without a password.
         locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         _run(
-            [self.programs / "initdb", "-D", data, "-U", USER, "--auth=reject", "--no-instructions", *locale],
+            [
+                self.programs / "initdb",
+                "-D",
+                data,
+                "-U",
+                _OWNER,
+                "--auth=reject",
+                "--no-instructions",
+                *locale,
+            ],
             made,
             user,
         )
         single = [self.programs / "postgres", "--single", "-D", data, "-c", "log_statement=none", "postgres"]
-        _run(single, made, user, f"ALTER ROLE {USER} PASSWORD '{password}'\nCREATE DATABASE {DATABASE}\n")
-        (made / "pg_hba.conf").write_text(
-            f"host all all {HOST}/32 scram-sha-256\nhost replication all {HOST}/32 scram-sha-256\n",
-            encoding="utf-8",
+        # It owns its database, so that it makes schemas, tables and publications, and reads the log for change data
+        # capture; it is no superuser, who could run programs and read files of the server.
+        _run(
+            single,
+            made,
+            user,
+            f"CREATE ROLE {USER} LOGIN REPLICATION PASSWORD '{password}'\nCREATE DATABASE {DATABASE} OWNER {USER}\n",
         )
-        _write_secret(passwords(self.folder), f"{HOST}:*:*:{USER}:{password}\n")
+        (made / "pg_hba.conf").write_text(
+            f"host {DATABASE},replication {USER} {HOST}/32 scram-sha-256\n", encoding="utf-8"
+        )
+        write_whole(passwords(self.folder), f"{HOST}:*:*:{USER}:{password}\n")
         made.rename(self._data)
 
 
@@ -156,8 +175,8 @@ def _data_as_seen(data: Path, user: tuple[int, int] | None) -> str:
 
 
 def _environment() -> dict[str, str]:
-    # A PGDATA or PGPORT of the user's own server is not for this one.
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+    # Nothing of ours: it may run as another user, and a PGDATA or PGPORT of the user's own server is not for this one.
+    return {"LC_ALL": "C", "PATH": os.defpath}
 
 
 def _run(command: list[Path | str], folder: Path, user: tuple[int, int] | None, text: str = "") -> None:
@@ -177,9 +196,3 @@ def _run(command: list[Path | str], folder: Path, user: tuple[int, int] | None, 
     )
     if done.returncode != 0 or "ERROR:" in done.stdout:
         raise StackError(f"the data of PostgreSQL could not be made: {done.stdout.strip()}")
-
-
-def _write_secret(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)

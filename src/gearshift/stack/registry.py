@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from gearshift.stack.java import environment
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
+from gearshift.stack.tokens import make_token, read_token
 
 _API = "/apis/ccompat/v7"
 
@@ -38,6 +39,8 @@ class Registry:
         database = (
             f"jdbc:h2:file:{(self.folder / 'registry').absolute()};DB_CLOSE_ON_EXIT=FALSE;WRITE_DELAY=0"
         )
+        public_key = make_token(self.folder)
+        token = read_token(self.folder)
         service = Service(
             name="registry",
             command=(
@@ -52,13 +55,18 @@ class Registry:
                 f"-Dquarkus.datasource.jdbc.url={database}",
                 "-Dquarkus.datasource.jdbc.initial-size=2",
                 "-Dquarkus.datasource.jdbc.min-size=2",
+                # Whoever asks for a schema shows a token that this key has signed; no other server is asked.
+                "-Dregistry.auth.enabled=true",
+                f"-Dquarkus.oidc.public-key={public_key}",
+                "-Dquarkus.oidc.auth-server-url=",
+                "-Dquarkus.oidc.token.issuer=any",
                 "-jar",
                 str(jar_of(self.program)),
             ),
-            environment=dict(os.environ),
+            environment=environment(),
             log=self.logs / "registry.log",
             port=self.port,
-            ready=lambda: answers(self.port),
+            ready=lambda: answers(self.port, token),
         )
         return [service]
 
@@ -69,11 +77,11 @@ def jar_of(program: Path) -> Path:
     return runner
 
 
-def answers(port: int) -> bool:
-    """Whether the registry at this port lists its subjects."""
+def answers(port: int, token: str) -> bool:
+    """Whether the registry at this port lists its subjects to whoever shows this token."""
     connection = http.client.HTTPConnection(HOST, port, timeout=2)
     try:
-        connection.request("GET", f"{_API}/subjects")
+        connection.request("GET", f"{_API}/subjects", headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
         return False

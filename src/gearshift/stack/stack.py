@@ -14,8 +14,9 @@ from typing import Self
 from gearshift.connection import Connection
 from gearshift.errors import StackError
 from gearshift.settings import Settings
-from gearshift.stack import accounts, processes, state
+from gearshift.stack import accounts, processes, state, tokens
 from gearshift.stack.files import exclusive
+from gearshift.stack.kafka import client_file
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Pid, Service
 from gearshift.stack.state import Running, State
@@ -23,6 +24,8 @@ from gearshift.stack.state import Running, State
 READY_WITHIN = timedelta(minutes=3)
 ENDS_WITHIN = timedelta(seconds=15)
 LOCK = "lock"
+LOCKED = ("cassandra", "connect")
+"""The services whose account belongs into their address; PostgreSQL's address names the file with its password."""
 
 
 class Stack:
@@ -44,27 +47,43 @@ class Stack:
         self._started = started or {}
 
     @property
-    def connection(self) -> Connection:
-        """What clients need to connect."""
-        file = self.kafka_file
-        return Connection.of(
-            self._settings,
-            bootstrap_servers=self.bootstrap_servers,
-            registry_url=self.registry_url,
-            kafka=accounts.client_properties(accounts.kafka_account(file.parent)) if file else None,
-        )
+    def _folder(self) -> Path:
+        return folder(self._settings)
 
     @property
-    def kafka_file(self) -> Path | None:
-        """The file with which any Java client opens the local Kafka; None if Kafka is the user's own."""
-        if self._settings.bootstrap_servers is not None:
-            return None
-        return accounts.kafka_file(folder(self._settings) / "kafka")
+    def connection(self) -> Connection:
+        """What clients need to connect."""
+        own = self._settings
+        kafka = registry = None
+        if own.bootstrap_servers is None:
+            kafka = accounts.client_properties(accounts.account_of(self._folder / "kafka"))
+        if own.registry_url is None:
+            registry = tokens.client_properties(tokens.read_token(self._folder / "registry"))
+        return Connection.of(
+            own,
+            bootstrap_servers=self.bootstrap_servers,
+            registry_url=self.registry_url,
+            kafka=kafka,
+            registry=registry,
+        )
+
+    def keys(self) -> dict[str, Path]:
+        """The files with which other clients open the local services; what is in each, `up` says."""
+        found: dict[str, Path] = {}
+        if self._settings.bootstrap_servers is None:
+            found["kafka"] = client_file(self._folder / "kafka")
+        if self._settings.registry_url is None:
+            found["registry"] = tokens.token_file(self._folder / "registry")
+        return found | {
+            service.name: accounts.password_file(self._folder / service.name)
+            for service in self.services
+            if service.name in LOCKED
+        }
 
     def address(self, name: str) -> str:
-        """Where `kafka`, `registry`, `cassandra`, `postgres` or `connect` answers; of a local one it holds no secret."""
+        """Where `kafka`, `registry`, `cassandra`, `postgres` or `connect` answers, with the password where one belongs into it."""
         found = {"kafka": self.bootstrap_servers, "registry": self.registry_url}
-        found |= {service.name: service.address for service in self.services}
+        found |= {service.name: secret_address(service, self._settings) for service in self.services}
         settings = self._settings
         own = {
             "cassandra": settings.cassandra,
@@ -203,6 +222,13 @@ def end(services: Iterable[Running]) -> None:
     for last in (False, True):
         pids = [service.pid for service in services if (service.name != "connect") is last]
         processes.stop([pid for pid in pids if pid.alive], within=ENDS_WITHIN)
+
+
+def secret_address(service: Running, settings: Settings) -> str:
+    """Where a local service answers, with its account."""
+    if service.name not in LOCKED:
+        return service.address
+    return accounts.account_of(folder(settings) / service.name).within(service.address)
 
 
 def folder(settings: Settings) -> Path:

@@ -11,7 +11,7 @@ from gearshift.errors import StackError
 from gearshift.settings import Settings, load
 from gearshift.stack import accounts, artifacts, cassandra, connect_worker, postgres, state
 from gearshift.stack.processes import Service
-from gearshift.stack.stack import folder
+from gearshift.stack.stack import folder, secret_address
 
 PORTS = {"cassandra": cassandra.PORTS, "postgres": ("postgres",), "connect": ("connect",)}
 GROUPS = {"cassandra": ("cassandra",), "postgres": (), "connect": connect_worker.GROUPS}
@@ -36,7 +36,7 @@ def plan(
     place, logs = folder(settings) / name, folder(settings) / "logs"
     if name == "connect":
         local = settings.bootstrap_servers is None
-        kafka = accounts.kafka_account(folder(settings) / "kafka", make=True) if local else None
+        kafka = accounts.account_of(folder(settings) / "kafka", make=True) if local else None
         return connect_worker.plan(
             settings,
             place=place,
@@ -68,7 +68,7 @@ def find_service(name: str, settings: Settings | None = None) -> SecretStr:
     known = state.read(folder(settings))
     for service in known.services if known and known.owner.alive and not known.stopping else ():
         if service.name == name:
-            return SecretStr(service.address)
+            return SecretStr(secret_address(service, settings))
     raise StackError(
         f"no {name} runs in {settings.home}",
         hint=f'start it with "gearshift up --with {name}", or set {_SETTING.get(name, name)} to where yours answers',
