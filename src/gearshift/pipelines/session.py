@@ -7,20 +7,22 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext, cloudpickle
-from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
 from gearshift.location import local_path
-from gearshift.pipelines import startup
+from gearshift.pipelines import java, startup
 from gearshift.pipelines.leaders import ask_briefly
 from gearshift.settings import Settings
 from gearshift.stack.java import properties_text, utf8_locale
+
+log = logging.getLogger(__name__)
 
 SHUFFLE_PARTITIONS = 2
 _JAVA_ENDS_WITHIN = 30.0
@@ -65,6 +67,8 @@ _DEFAULTS = {
     "spark.driver.memory": "2g",
 }
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+# Spark makes the secret itself, and its executors get it without a command line.
+_AUTHENTICATED = {"spark.authenticate": "true"}
 _DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 
 
@@ -119,11 +123,11 @@ def open_session(
     configuration = _configuration(settings, {"spark.jars": ",".join(paths)}, log_file)
     if brief:
         configuration[_DRIVER_JAVA] += " -XX:TieredStopAtLevel=1"
-    if log_file is not None:
-        _launch(configuration, log_file)
+    _launch(configuration, log_file)
     builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
         builder = builder.config(name, value)
+    _warn_of_open_cluster(master, settings)
     spark = builder.getOrCreate()
     if paths:  # without jars there is no Kafka to ask
         ask_briefly(spark)
@@ -158,6 +162,7 @@ def _configuration(settings: Settings, ours: dict[str, str], log_file: Path | No
     """What Spark is told: the user's settings go over ours, and Java's options add up."""
     found = {
         **_DEFAULTS,
+        **({} if (settings.spark_master or "").startswith("spark:") else _AUTHENTICATED),
         **(_LOCAL_CHECKPOINTS if local_path(settings.checkpoints_uri) is not None else {}),
         **ours,
         **settings.spark,
@@ -171,16 +176,29 @@ def _configuration(settings: Settings, ours: dict[str, str], log_file: Path | No
     return found
 
 
-def _launch(configuration: dict[str, str], log_file: Path) -> None:
+def _launch(configuration: dict[str, str], log_file: Path | None) -> None:
     """Start Spark's Java process, once a Python process, with what it says beside its log in that file too."""
     if SparkContext._gateway is not None:  # pyright: ignore[reportPrivateUsage]
         return
     os.environ.update(utf8_locale(os.environ))
-    with log_file.open("a") as said:
+    with ExitStack() as opened:
         # In a session of its own: a signal to our process group is for us, and Java ends when its input closes.
-        how = {"stdout": said, "stderr": said, "start_new_session": True}
-        gateway = launch_gateway(SparkConf().setAll(list(configuration.items())), how)
+        how: dict[str, Any] = {"start_new_session": True, "umask": 0o077}
+        if log_file is not None:
+            how["stdout"] = how["stderr"] = opened.enter_context(log_file.open("a"))
+        gateway = opened.enter_context(java.told(configuration, how))
+    java.lock_callbacks(gateway)
     SparkContext._ensure_initialized(gateway=gateway)  # pyright: ignore[reportPrivateUsage]
+
+
+def _warn_of_open_cluster(master: str, settings: Settings) -> None:
+    """Spark makes a secret of its own for local[N], YARN and Kubernetes; a standalone cluster has to be given one."""
+    if master.startswith("spark:") and settings.spark.get("spark.authenticate") != "true":
+        log.warning(
+            "anybody who reaches the driver's port can run code in it: set spark.authenticate and "
+            "spark.authenticate.secret on the cluster at %s and in [spark]",
+            master,
+        )
 
 
 def _refuse_breaking(settings: Settings) -> None:

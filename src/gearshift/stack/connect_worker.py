@@ -13,7 +13,7 @@ from gearshift.settings import Settings
 from gearshift.stack import artifacts
 from gearshift.stack.accounts import Account, account_of
 from gearshift.stack.files import write_whole
-from gearshift.stack.java import environment
+from gearshift.stack.java import environment, properties_text
 from gearshift.stack.kafka import LOG4J
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
@@ -123,7 +123,7 @@ class Connect:
             "scheduled.rebalance.max.delay.ms": 0,
             "task.shutdown.graceful.timeout.ms": 3000,
         }
-        return "".join(f"{name}={_escaped(value)}\n" for name, value in properties.items())
+        return properties_text(properties)
 
 
 def plan(

@@ -50,7 +50,7 @@ def environment(jars: Iterable[Path] = ()) -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_KINDS)
     }
-    return kept | {"CLASSPATH": os.pathsep.join(str(jar) for jar in jars)}
+    return kept | utf8_locale(kept) | {"CLASSPATH": os.pathsep.join(str(jar) for jar in jars)}
 
 
 def _found() -> Path:

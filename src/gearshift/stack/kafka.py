@@ -15,7 +15,7 @@ from gearshift.errors import StackError
 from gearshift.stack import accounts
 from gearshift.stack.accounts import Account
 from gearshift.stack.files import write_whole
-from gearshift.stack.java import environment
+from gearshift.stack.java import environment, properties_text
 from gearshift.stack.metadata import ask
 from gearshift.stack.ports import HOST
 from gearshift.stack.processes import Service
@@ -56,7 +56,7 @@ class Kafka:
         """Its brokers, configured and with formatted storage, ready to start."""
         cluster = self._cluster_id()
         account = accounts.account_of(self.folder, make=True)
-        write_whole(client_file(self.folder), _lines(accounts.java_properties(account)))
+        write_whole(client_file(self.folder), properties_text(accounts.java_properties(account)))
         write_whole(self.folder / "log4j2.properties", LOG4J)
         for node in self._nodes:
             write_whole(self._file(node), self._properties(node, account))
@@ -132,7 +132,7 @@ class Kafka:
             "broker.session.timeout.ms": 6000,
             "broker.heartbeat.interval.ms": 1000,
         }
-        return _lines(properties)
+        return properties_text(properties)
 
     def _format(self, cluster: str) -> None:
         fresh = [node for node in self._nodes if not (self._data(node) / "meta.properties").exists()]
@@ -195,10 +195,6 @@ class Kafka:
 def client_file(folder: Path) -> Path:
     """The file with which any Java client opens this Kafka: `kafka-topics.sh --command-config FILE`."""
     return folder.absolute() / "client.properties"
-
-
-def _lines(properties: Mapping[str, object]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
 def names(brokers: int) -> list[str]:
