@@ -14,8 +14,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from gearshift.errors import DefinitionError, SettingsError
 from gearshift.freshness import Freshness
@@ -23,6 +33,7 @@ from gearshift.location import as_uri
 from gearshift.redaction import hide_in_url, hide_named
 
 FILE = "gearshift.toml"
+_REGISTRY_ACCOUNT = "basic.auth.user.info"
 PREFIX = "GEARSHIFT_"
 KNOWN_SERVICES = ("cassandra", "postgres", "connect")
 CLIENT_PROPERTIES = (
@@ -121,7 +132,18 @@ class Settings(BaseModel):
         hide_named(self.spark)
         for place in (self.cassandra, self.postgres, self.connect_url):
             hide_in_url(None if place is None else place.get_secret_value())
-        hide_in_url(self.registry_url)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_registry_url(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """An address is printed and kept in many places: its user and password become the client property for them."""
+        url, account = _without_account(given.get("registry_url"))
+        if account is None:
+            return given
+        registry: dict[str, Any] = dict(given.get("registry") or {})
+        if _REGISTRY_ACCOUNT in registry:
+            raise ValueError(f"registry_url and registry.{_REGISTRY_ACCOUNT} both have a user; keep one")
+        return {**given, "registry_url": url, "registry": {**registry, _REGISTRY_ACCOUNT: account}}
 
     @field_validator("checkpoint_interval", "maintenance", mode="before")
     @classmethod
@@ -248,11 +270,21 @@ def load(
         return Settings.model_validate(merged)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(part) for part in first["loc"]) or "registry_url"
         message = first["msg"].removeprefix("Value error, ")
         raise SettingsError(
             f"setting {key}: {message}", hint=_origin(key, chosen, from_environ, path)
         ) from None
+
+
+def _without_account(url: object) -> tuple[object, str | None]:
+    """An address without its user and password, and those apart.
+
+    >>> _without_account("https://me:p%40w@registry:8081")
+    ('https://registry:8081', 'me:p@w')
+    """
+    found = re.match(r"(\w+://)([^/]*)@(.*)", url) if isinstance(url, str) else None
+    return (url, None) if found is None else (found[1] + found[3], unquote(found[2]))
 
 
 def _plain(value: object) -> Any:

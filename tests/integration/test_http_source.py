@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -272,7 +272,7 @@ def test_only_a_request_with_the_token_is_let_in(connection: Connection, unique:
 
 
 def test_nothing_is_acknowledged_while_no_broker_answers(source: HttpSource, connection: Connection) -> None:
-    away = Connection(bootstrap_servers=f"127.0.0.1:{closed_port()}", registry_url=connection.registry_url)
+    away = replace(connection, bootstrap_servers=f"127.0.0.1:{closed_port()}")
     with serving(source, away) as (running, client):
         status, answer, headers = client.post(FINE)
         assert (status, headers["Retry-After"]) == (503, "5")

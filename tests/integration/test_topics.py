@@ -12,7 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -181,7 +181,7 @@ def test_a_deleted_topic_is_gone(admin: Admin, readings: Topic) -> None:
 def test_a_broker_that_does_not_answer_is_told_soon(
     connection: Connection, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    nobody = Connection(bootstrap_servers="127.0.0.1:1", registry_url=connection.registry_url)
+    nobody = replace(connection, bootstrap_servers="127.0.0.1:1")
     began = time.monotonic()
     with pytest.raises(BrokerUnreachableError) as raised:
         Admin(nobody).ping()
@@ -194,7 +194,7 @@ def test_a_broker_that_does_not_answer_is_told_soon(
 def test_a_client_that_nobody_polls_collects_no_errors_while_its_brokers_are_away(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nobody = Connection(bootstrap_servers="127.0.0.1:1", registry_url=connection.registry_url)
+    nobody = replace(connection, bootstrap_servers="127.0.0.1:1")
     with contextlib.closing(GroupOffsets(nobody, "g", answer_within=timedelta(seconds=3))) as group:
         with pytest.raises(BrokerUnreachableError):
             group.committed([("readings", 0)])
@@ -287,7 +287,7 @@ def test_records_that_no_broker_takes_are_reported_one_by_one(
     connection: Connection, registry: Registry
 ) -> None:
     topic = declared()
-    nobody = Connection(bootstrap_servers="127.0.0.1:1", registry_url=connection.registry_url)
+    nobody = replace(connection, bootstrap_servers="127.0.0.1:1")
     with (
         pytest.raises(ProduceError, match="5 records did not reach"),
         Producer(nobody, registry, deliver_within=timedelta(seconds=1)) as producer,
@@ -307,11 +307,7 @@ def test_an_exception_inside_the_producer_is_not_replaced(
 
 
 def test_a_full_queue_waits_and_loses_nothing(connection: Connection, readings: Topic, admin: Admin) -> None:
-    small = Connection(
-        bootstrap_servers=connection.bootstrap_servers,
-        registry_url=connection.registry_url,
-        kafka={**connection.kafka, "queue.buffering.max.messages": "100"},
-    )
+    small = replace(connection, kafka={**connection.kafka, "queue.buffering.max.messages": "100"})
     with Producer(small) as producer:
         for n in range(5000):
             producer.send(readings, Reading(f"m-{n % 50}", float(n)))

@@ -188,3 +188,15 @@ def test_home_is_under_the_folder_where_the_command_started(tmp_path: Path) -> N
     assert load({"home": "elsewhere"}, folder=tmp_path, environ={}).home == tmp_path / "elsewhere"
     assert load({"home": Path("/x")}, folder=tmp_path, environ={}).checkpoints_uri == "file:///x/checkpoints"
     assert load({"warehouse": "s3://b/w"}, folder=tmp_path, environ={}).warehouse_uri == "s3://b/w"
+
+
+def test_an_account_in_the_registrys_address_is_split_off() -> None:
+    found = load({"registry_url": "https://me:p%40ss@registry:8081/apis"}, environ={})
+    assert found.registry_url == "https://registry:8081/apis"
+    assert found.registry["basic.auth.user.info"].get_secret_value() == "me:p@ss"
+    assert "p%40ss" not in repr(found) + str(found.model_dump())
+    with pytest.raises(SettingsError, match="both have a user"):
+        load(
+            {"registry_url": "https://me:pw@registry", "registry": {"basic.auth.user.info": "you:pw"}},
+            environ={},
+        )

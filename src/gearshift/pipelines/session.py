@@ -20,6 +20,7 @@ from gearshift.location import local_path
 from gearshift.pipelines import java, startup
 from gearshift.pipelines.leaders import ask_briefly
 from gearshift.settings import Settings
+from gearshift.stack.files import private_home
 from gearshift.stack.java import properties_text, utf8_locale
 
 log = logging.getLogger(__name__)
@@ -170,6 +171,8 @@ def _configuration(settings: Settings, ours: dict[str, str], log_file: Path | No
     for name in (_DRIVER_JAVA, _EXECUTOR_JAVA):
         found[name] = f"{_AVRO_LIMITS} {settings.spark.get(name, '')}"
     if log_file is not None:
+        if log_file.is_relative_to(settings.home):
+            private_home(settings.home)
         log_configuration = _log_configuration(log_file).as_uri()
         started_from = startup.quoted(startup.archive(settings).options)
         found[_DRIVER_JAVA] += f" -Dlog4j2.configurationFile={log_configuration} {started_from}"

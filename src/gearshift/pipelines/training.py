@@ -20,7 +20,8 @@ from gearshift.pipelines.session import end_java, open_session
 from gearshift.pipelines.startup import archive, quoted
 from gearshift.settings import Settings, load
 from gearshift.stack import artifacts
-from gearshift.stack.files import exclusive
+from gearshift.stack.artifacts import file_sha256
+from gearshift.stack.files import exclusive, write_whole
 from gearshift.stack.lifecycle import up
 from gearshift.stack.processes import stop
 from gearshift.stack.registry import jar_of
@@ -46,6 +47,7 @@ def prepare(settings: Settings) -> None:
             for done in (pool.submit(_services, settings, folder), pool.submit(_spark, settings, folder)):
                 done.result()
         for made in folder.glob("*.jsa"):  # not every Java can make them
+            write_whole(Archive(place / made.name).digest, file_sha256(made) + "\n")
             made.replace(place / made.name)
 
 
@@ -53,7 +55,7 @@ def _services(settings: Settings, folder: Path) -> None:
     """Kafka and the registry, and a record that both take part in."""
     cache = settings.cache
     if all(
-        Archive.of(program, classes, cache=cache).path.exists()
+        Archive.of(program, classes, cache=cache).made
         for program, classes in (
             ("kafka", artifacts.jars("kafka", cache=cache)),
             ("registry", [jar_of(artifacts.folder("registry", cache=cache))]),
@@ -73,7 +75,7 @@ def _services(settings: Settings, folder: Path) -> None:
 
 def _spark(settings: Settings, folder: Path) -> None:
     place = archive(settings).path
-    if place.exists():
+    if archive(settings).made:
         return
     # Compiling well would only take longer; the archive fits every compiler.
     options = f"{quoted(Archive(folder / place.name).recording)} -XX:TieredStopAtLevel=1"

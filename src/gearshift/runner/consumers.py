@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gearshift.delivery.care import Spot
 from gearshift.delivery.worker import Worker
+from gearshift.stack.files import private_home
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -70,8 +71,8 @@ class OwnProcess:
         self._told: dict[str, Any] = {}
         self._in_hand: tuple[Spot, ...] = ()
         self._failure: str | None = None
-        logs = settings.home.absolute() / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
+        logs = private_home(settings.home.absolute()) / "logs"
+        logs.mkdir(exist_ok=True)
         self.log = logs / f"delivery-{delivery.name}-{member.rpartition('.')[2]}.log"
         with self.log.open("ab") as said:
             self._process = subprocess.Popen(

@@ -41,6 +41,7 @@ from gearshift.settings import Settings
 from gearshift.sources import Files, Http, Simulator
 from gearshift.sources.cdc import Capture
 from gearshift.stack.artifacts import jars
+from gearshift.stack.files import private_home
 from gearshift.stack.processes import Pid
 from gearshift.stack.revival import Revival
 from gearshift.stack.stores import wanted
@@ -270,8 +271,7 @@ class Runner:
 
     def _take_the_folder(self) -> None:
         """One runner a folder; and no Spark of an earlier one that died may still write its checkpoints."""
-        home = self.settings.home
-        home.mkdir(parents=True, exist_ok=True)
+        home = private_home(self.settings.home)
         lock = self._exit.enter_context((home / "runner.lock").open("a"))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

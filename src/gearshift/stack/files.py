@@ -32,6 +32,24 @@ def exclusive(path: Path, *, within: timedelta = timedelta(minutes=30)) -> Gener
         yield
 
 
+def private_home(home: Path) -> Path:
+    """The folder with everything of ours, made if it is not there: passwords and records are in it, so nobody else enters.
+
+    One of another name that the user has made keeps its mode: it may be there for more than us.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if home.name == ".gearshift":
+        narrow(home)
+    return home
+
+
+def narrow(folder: Path) -> None:
+    """Take the rights of others off a folder of ours."""
+    found = folder.stat()
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file for its owner alone so that a reader sees the old text or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)

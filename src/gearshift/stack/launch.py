@@ -22,6 +22,7 @@ def main() -> None:
         os.setgroups([])
         os.setgid(gid)
         os.setuid(uid)
+    os.umask(0o077)  # what it keeps is for its own user alone
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(ends_on), 0, 0, 0)
         if os.getppid() != int(parent):

@@ -35,7 +35,7 @@ def up(settings: Settings, *, progress: Callable[[str], None] = _silent, record:
     if elsewhere is not None and not stores.wanted(settings):
         return elsewhere
     place = folder(settings)
-    machine.require_writable(place)
+    machine.require_writable(settings.home, place)
     with exclusive(place / LOCK):
         found = _running(settings)
         if found is not None:

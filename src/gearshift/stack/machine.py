@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from gearshift.errors import DiskError, TooLittleMemoryError
+from gearshift.stack.files import narrow, private_home
 
 
 def free_memory() -> int:
@@ -65,10 +66,12 @@ def require_disk(path: Path, needed: int) -> None:
         )
 
 
-def require_writable(path: Path) -> None:
-    """Make a folder, or say why it cannot be."""
+def require_writable(home: Path, path: Path) -> None:
+    """Make a folder of ours in the home that nobody else enters, or say why it cannot be."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        private_home(home)
+        path.mkdir(exist_ok=True)
+        narrow(path)
     except OSError as error:
         raise DiskError(
             f"cannot write {path}: {error.strerror}", hint="set home to a folder you can write"

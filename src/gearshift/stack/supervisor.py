@@ -22,18 +22,18 @@ from gearshift.stack.revival import Revival
 from gearshift.stack.stack import Stack, folder
 from gearshift.stack.stores import wanted
 
-_NEEDED = ("home", "cache", "brokers", "bootstrap_servers", "registry_url")
-
 
 def detach(settings: Settings) -> Stack:
     """Leave a process behind that owns the stack; come back when the stack answers."""
-    given = settings.model_dump(mode="json", include=set(_NEEDED), exclude_unset=True)
-    given |= {"home": str(settings.home.absolute()), "cache": str(settings.cache.absolute())}
-    # The addresses of the user's own stores may hold passwords, which a command line shows to everybody.
-    given["services"] = wanted(settings)
-    # It goes into the background by itself and closes its end of the pipe when the stack answers, or says why not.
+    given = settings.revealed() | {
+        "home": str(settings.home.absolute()),
+        "cache": str(settings.cache.absolute()),
+        "services": wanted(settings),
+    }
+    # The settings hold passwords, and a command line shows them to everybody. It goes into the background by itself and closes its end of the pipe when the stack answers, or says why not.
     told = subprocess.run(
-        [sys.executable, "-m", "gearshift.stack.supervisor", json.dumps(given)],
+        [sys.executable, "-m", "gearshift.stack.supervisor"],
+        input=json.dumps(given),
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -83,7 +83,7 @@ def end_on_term() -> None:
 
 def main() -> None:
     """Go into the background, start the stack, and hold it."""
-    settings = Settings.model_validate(json.loads(sys.argv[1]))
+    settings = Settings.model_validate(json.load(sys.stdin))
     if os.fork() > 0:
         os._exit(0)
     os.setsid()
@@ -108,7 +108,7 @@ def _let_go(log: Path) -> None:
     """Put a log in the place of the terminal, and so close the pipe that the parent reads."""
     sys.stdout.flush()
     sys.stderr.flush()
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.dup2(target, 1)
