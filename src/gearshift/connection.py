@@ -35,12 +35,12 @@ class Connection:
         kafka: Mapping[str, str] | None = None,
         registry: Mapping[str, str] | None = None,
     ) -> Connection:
-        """The connection to these addresses with the client properties of the settings, and the given ones over them."""
+        """The connection to these addresses with the given client properties, or else those of the settings."""
         return cls(
             bootstrap_servers=bootstrap_servers,
             registry_url=registry_url,
-            kafka=_revealed(settings.kafka) | dict(kafka or {}),
-            registry=_revealed(settings.registry) | dict(registry or {}),
+            kafka=_revealed(settings.kafka) if kafka is None else kafka,
+            registry=_revealed(settings.registry) if registry is None else registry,
         )
 
 

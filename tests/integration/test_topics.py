@@ -601,7 +601,7 @@ def test_writers_that_share_a_producer_each_get_their_own_failures(
     connection: Connection, unique: str
 ) -> None:
     small = NewTopic(f"{unique}.dlq", 1, 1, config={"max.message.bytes": "1000000"})
-    with AdminClient({"bootstrap.servers": connection.bootstrap_servers}) as maker:
+    with AdminClient(librdkafka(connection)) as maker:
         maker.create_topics([small])[small.topic].result(30)
     all_sent = threading.Barrier(4)
 

@@ -24,7 +24,7 @@ from gearshift.stack.processes import Service
 
 DATABASE = USER
 _OWNER = "postgres"
-"""The superuser that every cluster has: without a password and without a line in pg_hba.conf, nobody logs in as it."""
+"""The superuser that every cluster has: it has no password, so nobody logs in as it."""
 _PASSWORDS = "passwords"
 _INSTALL = "pip install 'gearshift[local-postgres]'"
 _PROTOCOL = 3 << 16
@@ -103,16 +103,16 @@ class Postgres:
             user,
         )
         single = [self.programs / "postgres", "--single", "-D", data, "-c", "log_statement=none", "postgres"]
-        # It owns its database, so that it makes schemas, tables and publications, and reads the log for change data
-        # capture; it is no superuser, who could run programs and read files of the server.
+        # It owns its database, so that it makes schemas, tables and publications, reads the log for change data capture
+        # and makes roles like itself; it is no superuser, who could run programs and read files of the server.
         _run(
             single,
             made,
             user,
-            f"CREATE ROLE {USER} LOGIN REPLICATION PASSWORD '{password}'\nCREATE DATABASE {DATABASE} OWNER {USER}\n",
+            f"CREATE ROLE {USER} LOGIN REPLICATION CREATEROLE PASSWORD '{password}'\nCREATE DATABASE {DATABASE} OWNER {USER}\n",
         )
         (made / "pg_hba.conf").write_text(
-            f"host {DATABASE},replication {USER} {HOST}/32 scram-sha-256\n", encoding="utf-8"
+            f"host {DATABASE},replication all {HOST}/32 scram-sha-256\n", encoding="utf-8"
         )
         write_whole(passwords(self.folder), f"{HOST}:*:*:{USER}:{password}\n")
         made.rename(self._data)
