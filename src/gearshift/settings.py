@@ -74,7 +74,7 @@ class Settings(BaseModel):
     )
     cassandra: SecretStr | None = Field(
         default=None,
-        description="your own Cassandra: host:port,host:port, with user:password@ before it if it asks; none means the local one",
+        description="your own Cassandra: host:port,host:port, with user:password@ before it if it asks and ?ca=FILE behind it for TLS; none means the local one",
     )
     postgres: SecretStr | None = Field(
         default=None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 
 def certificate(folder: Path) -> Path:
@@ -34,3 +35,17 @@ def certificate(folder: Path) -> Path:
     )
     file.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
     return file
+
+
+def java_stores(pem: Path, password: str) -> tuple[Path, Path]:
+    """The certificate and its key as a key store, and the certificate alone as a trust store, as Java reads them."""
+    key = serialization.load_pem_private_key(pem.read_bytes(), None)
+    made = x509.load_pem_x509_certificate(pem.read_bytes())
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    closed = serialization.BestAvailableEncryption(password.encode())
+    keys, trusted = pem.with_name("keys.p12"), pem.with_name("trusted.p12")
+    keys.write_bytes(pkcs12.serialize_key_and_certificates(b"gateway", key, made, None, closed))
+    trusted.write_bytes(
+        pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(made, b"gateway")], closed)
+    )
+    return keys, trusted

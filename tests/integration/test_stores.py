@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -24,6 +25,10 @@ from gearshift.destinations import postgres_statements as statements
 from gearshift.destinations.cassandra_driver import ContactPoints, connect
 from gearshift.errors import DeliveryError, PermanentError, RetriableError
 from gearshift.record import Destination, Record, Row
+from gearshift.settings import load
+from gearshift.stack import cassandra as node
+from tests.gateways import certificate
+from tests.gateways.certificate import java_stores
 from tests.support import closed_port, eventually
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -550,3 +555,63 @@ def test_destinations_without_an_address_find_the_settings_and_the_local_stack(
         other = Cassandra(table="k.t", key="a", event_time="b")
         other.locate(own)
         other.open("group")
+
+
+def test_cassandra_over_tls_with_a_certificate_of_our_own(
+    tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem = certificate(tmp_path)
+    keys, trusted = java_stores(pem, "changeit")
+    configuration = node.Cassandra._configuration  # pyright: ignore[reportPrivateUsage]
+    encrypted = {
+        "enabled": True,
+        "optional": True,  # the stack itself looks in the clear whether it is up
+        "keystore": str(keys),
+        "keystore_password": "changeit",
+        "truststore": str(trusted),
+        "truststore_password": "changeit",
+        "store_type": "PKCS12",
+        "require_client_auth": True,
+    }
+    monkeypatch.setattr(
+        node.Cassandra,
+        "_configuration",
+        lambda *args: {**configuration(*args), "client_encryption_options": encrypted},
+    )
+    settings = load(
+        {
+            "home": tmp_path / "home",
+            "bootstrap_servers": "127.0.0.1:1",
+            "registry_url": "http://127.0.0.1:1",
+            "services": "cassandra",
+        },
+        environ={},
+    )
+    with local.up(settings) as running:
+        address = running.address("cassandra")
+
+        def meters(tls: str) -> Cassandra:
+            return Cassandra(
+                table=f"{unique}.meters",
+                key="meter_id",
+                event_time="read_at",
+                contact_points=f"ann:secret@{address}?{tls}",
+            )
+
+        with pytest.raises(RetriableError, match="has no certificate that is trusted for this address"):
+            meters("tls=true").open("g")
+        with pytest.raises(RetriableError, match="no Cassandra answers"):
+            meters(f"ca={pem}").open("g")  # the node asks for our certificate
+        table = meters(f"ca={pem}&cert={pem}")
+        table.open("tls-group")
+        table.write([row(METER, 0)])
+        cluster, session = connect(ContactPoints.read(address), name="plain")
+        [found] = session.execute(f"SELECT load_kw FROM {unique}.meters")
+        clients = {
+            (one.driver_name is not None, one.ssl_enabled)
+            for one in session.execute("SELECT * FROM system_views.clients")
+        }
+        cluster.shutdown()
+        table.close()
+    assert found.load_kw == METER.load_kw
+    assert clients == {(True, True), (True, False)}

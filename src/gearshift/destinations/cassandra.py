@@ -77,6 +77,8 @@ class Cassandra:
                 f"{table!r} is no table's name in Cassandra", hint="use up to 48 of A-Z, a-z, 0-9 and _"
             )
         hide_in_url(contact_points)
+        if contact_points is not None:
+            ContactPoints.read(contact_points)
         self._contact_points = None if contact_points is None else SecretStr(contact_points)
         self._settings: Settings | None = None
         self._place = ""

@@ -33,6 +33,11 @@ def at_the_door(error: Exception, place: str) -> DeliveryError:
             f"cannot log in to Cassandra at {place}",
             hint="check user:password@ in the contact points",
         )
+    if "CERTIFICATE_VERIFY_FAILED" in _words(error):
+        return RetriableError(
+            f"Cassandra at {place} has no certificate that is trusted for this address: {_words(error)}",
+            hint="name the file of your own authority behind the contact points: ?ca=FILE",
+        )
     return RetriableError(
         f"no Cassandra answers at {place}: {_words(error)}",
         hint='start it, e.g. with "gearshift up --with cassandra"',
