@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
@@ -24,10 +25,13 @@ from gearshift.schemas.shapes import (
     describe,
 )
 from gearshift.sources.file_rows import FileReader, FileRow, digest_of
+from gearshift.sources.parquet_pages import MOST_MEMORY, OUT_OF_MEMORY, ROWS_AT_ONCE, Pages
 
 pa, pq = cast("Any", _pyarrow), cast("Any", _parquet)  # which have no types
 Batch = Column = Schema = Any
-_ROWS_AT_ONCE = 5_000
+_ROWS_OF_ANY_FILE = 1_000_000
+_ROWS_OF_A_BYTE = 100  # repeated values take next to no room, but not so little
+_PAGES = Pages()
 # What a value that cannot be converted raises depends on the step that finds it.
 _UNFIT: tuple[type[Exception], ...] = (pa.ArrowException, ValueError, OverflowError, TypeError)
 _SCALARS: dict[Scalar, Any] = {
@@ -48,21 +52,35 @@ def _survey(file: BinaryIO, value_type: type[Any]) -> str:
     try:
         opened = _open(file)
         _require_columns(opened.schema_arrow, shape)
-        for _ in opened.iter_batches(_ROWS_AT_ONCE):
-            pass  # a damaged page is found before the first row is sent
+        rows: int = opened.metadata.num_rows
     except (*_UNFIT, OSError) as error:
+        raise _damaged(_first_line(error)) from None
+    size = os.fstat(file.fileno()).st_size
+    if rows > max(_ROWS_OF_ANY_FILE, size * _ROWS_OF_A_BYTE):
         raise WrongFileError(
-            f"it is no whole Parquet file: {_first_line(error)}", hint="copy it again"
-        ) from None
+            f"it says that its {size:,} bytes hold {rows:,} rows", hint="write them as several files"
+        )
+    why = _PAGES.decode(file)  # a damaged page is found before the first row is sent
+    if why == OUT_OF_MEMORY:
+        raise WrongFileError(
+            f"{ROWS_AT_ONCE:,} of its rows take more than {MOST_MEMORY >> 20} MB of memory",
+            hint="write smaller values, and pages of the usual size",
+        )
+    if why is not None:
+        raise _damaged(why)
     file.seek(0)
     return digest
+
+
+def _damaged(why: str) -> WrongFileError:
+    return WrongFileError(f"it is no whole Parquet file: {why}", hint="copy it again")
 
 
 def _rows(file: BinaryIO, value_type: type[Any]) -> Iterator[FileRow]:
     shape = describe(value_type)
     to_value = decoder(shape, _PLAIN)
     number = 0
-    for batch in _open(file).iter_batches(_ROWS_AT_ONCE):
+    for batch in _open(file).iter_batches(ROWS_AT_ONCE):
         target = pa.schema(
             [
                 (name, _type(field.shape))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import resource
+import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -75,9 +77,11 @@ VALUE = Everything(
 
 def rows(reader: FileReader, content: bytes, value_type: type[Any] = Everything) -> list[Any]:
     """The values, and the words of what does not fit."""
-    file = io.BytesIO(content)
-    reader.survey(file, value_type)
-    return [row.value if row.misfit is None else str(row.misfit) for row in reader.rows(file, value_type)]
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        reader.survey(file, value_type)
+        return [row.value if row.misfit is None else str(row.misfit) for row in reader.rows(file, value_type)]
 
 
 CELLS = {
@@ -278,3 +282,42 @@ def test_a_file_counts_as_whole_when_it_is_quiet_and_nobody_writes_it(tmp_path: 
     (tmp_path / "c.csv.tmp").touch()
     (tmp_path / "d.csv").symlink_to(path)
     eventually(lambda: folder.whole() and folder.passed_over == {"d.csv"})
+
+
+@dataclass
+class Note:
+    text: str | None
+
+
+@dataclass
+class Notes:
+    texts: list[str]
+
+
+def test_a_parquet_file_that_stands_for_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
+    many = pa.DictionaryArray.from_arrays(pa.array([0] * 5_000, pa.int32()), pa.array(["x" * 1_000_000]))
+    bombs = {
+        "dictionary": (Note, pa.table({"text": many}), "1,000 of its rows take more than 256 MB of memory"),
+        "list": (
+            Notes,
+            pa.table({"texts": pa.ListArray.from_arrays(pa.array([0, 5_000], pa.int32()), many)}),
+            "1,000 of its rows take more than 256 MB of memory",
+        ),
+        "page": (Note, pa.table({"text": ["x" * 300_000_000]}), "take more than 256 MB of memory"),
+        "nulls": (Note, pa.table({"text": pa.nulls(20_000_000, pa.string())}), "hold 20,000,000 rows"),
+    }
+    for name, (_, table, _) in bombs.items():
+        pq.write_table(
+            table, tmp_path / name, compression="zstd", write_statistics=False, row_group_size=1 << 30
+        )
+    del table, many
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for name, (value_type, _, words) in bombs.items():
+        assert (tmp_path / name).stat().st_size < 50_000
+        with (tmp_path / name).open("rb") as file, pytest.raises(WrongFileError, match=words):
+            reader_of("parquet").survey(file, value_type)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+    pq.write_table(pa.table({"text": ["fine"] * 3}), tmp_path / "fine")
+    with (tmp_path / "fine").open("rb") as file:
+        assert reader_of("parquet").survey(file, Note)
+        assert [row.value for row in reader_of("parquet").rows(file, Note)] == [Note("fine")] * 3
