@@ -41,7 +41,8 @@ GearshiftError
 ├── CheckError                 a pipeline cannot run as asked
 │   ├── GearRefusedError       its operators do not run in that gear
 │   ├── TooFewSlotsError       Spark has too few task slots for real-time
-│   └── CheckpointFormatError  the checkpoint was not born for all gears
+│   ├── CheckpointFormatError  the checkpoint was not born for all gears
+│   └── ContinuityError        it cannot go on from its checkpoint: a person decides
 ├── LedgerError                a ledger is damaged, or not of its checkpoint
 ├── QueryError                 a running query failed
 ├── ShiftError                 a shift did not happen
@@ -285,6 +286,10 @@ class TooFewSlotsError(CheckError):
 
 class CheckpointFormatError(CheckError):
     """A checkpoint was not born with the format that every gear can use."""
+
+
+class ContinuityError(CheckError):
+    """A pipeline cannot go on from its checkpoint, and trying again would not help: a person decides."""
 
 
 class LedgerError(GearshiftError):

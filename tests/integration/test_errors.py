@@ -311,7 +311,7 @@ def test_a_checkpoint_of_plain_spark_is_refused_in_real_time_and_goes_on_below(r
     assert type(error) is CheckpointFormatError
     assert "state format v1" in error.what
     folder = runner.engine.folder_of(runner.graph.pipelines["old"])
-    assert folder in error.what and f"move {folder} away" in (error.hint or "")
+    assert folder in error.what and "gearshift reset " in (error.hint or "")
     assert "stay in batch or near-real-time" in (error.hint or "")
 
 

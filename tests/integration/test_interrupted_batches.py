@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 
 import pytest
@@ -12,9 +13,8 @@ import gearshift as gs
 from gearshift import tables
 from gearshift.definitions import Table
 from gearshift.errors import TableError
-from gearshift.pipelines import driver as driving
-from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.ledgers import find_ledgers
+from gearshift.pipelines.publishing import Publisher
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from gearshift.topics import Producer, read
@@ -65,12 +65,12 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
     # While it runs: what follows the table's commit fails once, and the query is started again.
     failed: set[str] = set()
 
-    def fail_once(engine: Engine, table: Table) -> None:
+    def fail_once(_publisher: Publisher, table: Table) -> None:
         if table.name not in failed:
             failed.add(table.name)
-            raise TableError("the metastore is down")
+            raise TableError("what follows the commit failed")
 
-    monkeypatch.setattr(driving, "publish", fail_once)
+    monkeypatch.setattr(Publisher, "publish", fail_once)
     with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
         send(producer, range(100))
         eventually(complete, within=90, every=0.3)
@@ -84,6 +84,8 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
         folder = settings.home / "checkpoints" / unique / ledger.pipeline / "spark" / "commits"
         (folder / str(newest)).unlink()
         (folder / f".{newest}.crc").unlink(missing_ok=True)
+    older = settings.home / "older"
+    shutil.copytree(settings.home / "checkpoints" / unique / "copy", older)
     with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
         send(producer, range(200, 300))
         eventually(complete, within=90, every=0.3)
@@ -96,3 +98,12 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
         assert ledger.gap == 0
         assert sum(stretch.dead for stretch in ledger.stretches) == 3
     assert len(letters) == 9
+    # An older copy of checkpoint and ledger: the next batch has a number that the table has, and other records.
+    folder = settings.home / "checkpoints" / unique / "copy"
+    shutil.rmtree(folder)
+    older.rename(folder)
+    with Runner(app, settings) as runner:
+        condition = runner.drivers["copy"].condition
+        eventually(lambda: condition.state == "stopped")
+        assert "it is an older copy" in (condition.error or "")
+        assert f"gearshift reset {unique}.copy" in (condition.error or "")

@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from gearshift.cli import batch, graph, groups, inspecting, letters, running, stack, topics, warehouse
+from gearshift.cli import (
+    batch,
+    graph,
+    groups,
+    inspecting,
+    letters,
+    recovering,
+    running,
+    stack,
+    topics,
+    warehouse,
+)
 from gearshift.cli.output import explain
 from gearshift.errors import GearshiftError
 
@@ -39,6 +50,9 @@ def options(
 app.command()(running.run)
 app.command()(running.check)
 app.command()(running.shift)
+app.command()(recovering.reset)
+app.command()(recovering.resume)
+app.command()(recovering.rename)
 app.command()(graph.graph)
 app.command()(inspecting.status)
 app.command()(inspecting.ledger)

@@ -111,7 +111,7 @@ def _refuse_mirror(group: str, checkpoints_uri: str) -> None:
         if group == f"{ledger.app}.{ledger.pipeline}":
             raise DeliveryError(
                 f"group {group} mirrors the pipeline's checkpoint, which decides where it goes on",
-                hint="a pipeline starts anew with a new checkpoint: remove its folder under checkpoints",
+                hint=f"start it over with gearshift reset {group}",
                 pipeline=ledger.pipeline,
             )
 

@@ -208,7 +208,8 @@ def proof(ledger: Ledger) -> str:
     pauses = [stretch.pause for stretch in ledger.stretches if stretch.pause is not None]
     longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
     replayed = f"{'at least ' if ledger.at_least else ''}{ledger.replayed:,} replayed"
-    return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}, {replayed}{longest}"
+    lost = f", [red]{ledger.lost:,} lost and accepted[/]" if ledger.lost else ""
+    return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}{lost}, {replayed}{longest}"
 
 
 def show_reports(reports: list[dict[str, Any]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class LocalFolder:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())  # or a power cut leaves the new name with nothing in it
+        target.with_name(f".{target.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the old text
         fresh.replace(target)
 
     def place(self, name: str) -> str:
@@ -104,6 +105,22 @@ def open_folder(uri: str) -> Folder:
     """
     path = local_path(uri)
     return LocalFolder(path) if path is not None else RemoteFolder(uri)
+
+
+def move_folder(uri: str, to: str) -> None:
+    """Give a folder another place on the same file system."""
+    path, target = local_path(uri), local_path(to)
+    if path is not None and target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+        return
+    from importlib import import_module
+
+    fs: Any = import_module("pyarrow.fs")
+    system, source = fs.FileSystem.from_uri(uri)
+    target_path = fs.FileSystem.from_uri(to)[1]
+    system.create_dir(target_path.rsplit("/", 1)[0], recursive=True)
+    system.move(source, target_path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +185,31 @@ class Checkpoint:
             if text and (body := text[text.find("{") :]):
                 starts.update(parse_offsets(body))
         return starts
+
+    def next_offsets(self) -> Offsets:
+        """Where the next batch begins, or the one that has to run again; empty if Spark has not begun to read."""
+        committed = self.committed()
+        logged = self.batch(committed[-1]) if committed else None
+        return logged.ends if logged is not None else self.first_offsets()
+
+    def move_offsets(self, change: Callable[[Offsets], Offsets], aside: Folder) -> None:
+        """Change where the next batch begins, with all state kept; the files as they were go aside.
+
+        A batch that is planned and not committed runs again, and so its end is moved too.
+        """
+        committed, planned = self.committed(), self.planned()
+        last = committed[-1] if committed else -1
+        names = [f"offsets/{number}" for number in planned if number >= last]
+        if not committed:
+            names += [f"sources/{source}/0" for source in self.folder.names("sources")]
+        for name in names:
+            text = self.folder.read(name) or ""
+            aside.write(name, text)
+            lines = text.split("\n")
+            for index, line in enumerate(lines):
+                if line.startswith("{") and not (name.startswith("offsets/") and index == 1):
+                    lines[index] = json.dumps(change(parse_offsets(line)), separators=(",", ":"))
+            self.folder.write(name, "\n".join(lines))
 
     @contextmanager
     def _reading(self, name: str) -> Generator[None]:

@@ -24,6 +24,7 @@ from gearshift.errors import (
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines import planning, reading
+from gearshift.pipelines.continuity import command, require_code
 from gearshift.pipelines.cutting import kind_of_time
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
@@ -90,6 +91,8 @@ class Report:
     pipeline: Pipeline
     verdicts: Mapping[Gear, Verdict]
     shuffles: int = 0
+    state: tuple[str, ...] = ()
+    """What it keeps from batch to batch."""
 
     @property
     def working(self) -> list[str]:
@@ -156,6 +159,8 @@ class Checker:
                     Gear.REAL_TIME: Verdict(gear=Gear.REAL_TIME, refusals=(static,)),
                 },
             )
+        state = planning.state(frame)
+        require_code(self._engine, pipeline, state)
         mode = planning.output_mode(spark, frame, pipeline)
         streaming = tuple(self._streaming_refusals(pipeline, frame, mode, made))
         real_time = streaming or tuple(self._real_time_refusals(pipeline, frame, mode, made))
@@ -167,6 +172,7 @@ class Checker:
                 Gear.REAL_TIME: Verdict(gear=Gear.REAL_TIME, refusals=real_time),
             },
             shuffles=planning.shuffles(spark, frame),
+            state=state,
         )
 
     def require(self, driver: Driver, gear: Gear) -> None:
@@ -175,6 +181,7 @@ class Checker:
         report = self.report(pipeline)
         report.require(gear)
         self.require_checkpoint(driver, gear)
+        driver.continuity.require()
         self.require_cluster(pipeline)
         if gear is Gear.REAL_TIME:
             others = [
@@ -202,8 +209,7 @@ class Checker:
             folder = self._engine.folder_of(driver.pipeline)
             raise CheckpointFormatError(
                 f"the checkpoint {folder}/{SPARK} has state format v1, which real-time cannot take over and nothing can convert",
-                # The ledger goes with it: a checkpoint that is born anew counts its batches from 0 again.
-                hint=f"stay in batch or near-real-time, or move {folder} away: the pipeline then reads its topics again from the start",
+                hint=f"stay in batch or near-real-time, or start over with {command('reset', self._engine, driver.pipeline)}",
                 pipeline=driver.pipeline.name,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
@@ -16,12 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from gearshift import tables
 from gearshift.definitions import Pipeline, Table, Topic
-from gearshift.errors import GearshiftError, QueryError, RunnerError, TableError
+from gearshift.errors import ContinuityError, GearshiftError, QueryError, RunnerError, TableError
 from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
 from gearshift.pipelines.changes import BEGINS_ANEW
 from gearshift.pipelines.checkpoint import Offsets
+from gearshift.pipelines.continuity import Continuity
 from gearshift.pipelines.engine import Engine, Gate
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_schedule import IntervalSchedule
@@ -61,6 +63,7 @@ class Driver:
         self.engine = engine
         self.pipeline = pipeline
         self.books = Books(engine, pipeline, letters)
+        self.continuity = Continuity(engine, pipeline, self.books.ledger)
         self.gear = self.books.ledger.gear_to_run(pipeline.gear)
         self.condition = Condition()
         self.lock = threading.RLock()
@@ -99,7 +102,10 @@ class Driver:
             if self.gear is Gear.BATCH:
                 self.condition.state = "waiting"
             else:
-                self.start(self.gear, why)
+                try:
+                    self.start(self.gear, why)
+                except ContinuityError as error:  # the other pipelines run
+                    self._back_off(error)
         self._thread.start()
 
     def close(self) -> None:
@@ -121,6 +127,7 @@ class Driver:
         """Start the query in a gear; a batch runs to its end before this returns."""
         if self._stopping.is_set():
             raise RunnerError("the runner is stopping", hint="start it again", pipeline=self.pipeline.name)
+        self.continuity.require()
         self.gear = gear
         self.books.versions = self._schemas.read(self._since)
         self._gate = Gate()
@@ -276,10 +283,14 @@ class Driver:
 
     def _supervise(self) -> None:
         while not self._stopping.wait(0.1):
+            changed = self.continuity.changed() if self.query is not None else None
             with self.lock:
                 if self._stopping.is_set():
                     return
                 try:
+                    if changed is not None:
+                        self.halt(str(changed))
+                        raise changed
                     self._look_after()
                 except Exception as error:
                     if self._stopping.is_set():
@@ -356,6 +367,11 @@ class Driver:
             self.start(self.gear, f"schema id {id_}")
 
     def _back_off(self, failure: GearshiftError) -> None:
+        if isinstance(failure, ContinuityError):
+            self.condition.state, self.condition.error = "stopped", str(failure)
+            self._backoff_until = math.inf
+            log.error("%s", failure)
+            return
         self.condition.state, self.condition.error = "failed", str(failure)
         self._backoff_until = time.monotonic() + self._backoff
         log.error("%s; trying again in %.0f s", failure, self._backoff)
@@ -452,12 +468,15 @@ class Driver:
         target = self.pipeline.target
         assert isinstance(target, Table)
         with self._gate.batch():
-            query_id = self.books.ledger.checkpoint.query_id()
-            # A checkpoint that is born anew counts its batches from 0 again: it is another writer.
-            writer = f"{self.engine.query_name(self.pipeline)}.{query_id}"
             write = tables.upsert if target.key else tables.append
             try:
-                done = write(target, self.engine.table_uri(target), frame, writer=writer, batch_id=batch_id)
+                done = write(
+                    target,
+                    self.engine.table_uri(target),
+                    frame,
+                    writer=self.continuity.writer,
+                    batch_id=batch_id,
+                )
                 self.books.note_rows(batch_id, done.rows)
                 self.engine.publisher.publish(target)
             except TableError as error:

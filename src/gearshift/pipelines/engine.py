@@ -19,7 +19,9 @@ from gearshift.errors import DefinitionError
 from gearshift.freshness import Gear
 from gearshift.location import spark_path
 from gearshift.pipelines import planning, reading, writing
+from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.live import group_prefix
+from gearshift.pipelines.origin import Origin
 from gearshift.pipelines.publishing import Publisher
 from gearshift.pipelines.user_code import calling
 from gearshift.rules.intervals import INTERVAL
@@ -103,7 +105,9 @@ def _rows(
     known = engine.read.get(place)
     if known is None or (known.versions, known.aged) != (versions, aged):
         group = group_prefix(engine.query_name(pipeline), name)
-        raw = reading.read_stream(engine.spark, engine.connection, topic, group=group)
+        origin = Origin.read(open_folder(engine.folder_of(pipeline)))
+        starts = origin.starts.get(topic.name) if origin is not None else None
+        raw = reading.read_stream(engine.spark, engine.connection, topic, group=group, starts=starts)
         frame = reading.rows(raw, topic, versions, name=name, group=group, aged=aged)
         known = engine.read[place] = Read(versions=versions, aged=aged, frame=frame)
     return known.frame

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from gearshift.definitions import Location, Pipeline
-from gearshift.errors import GearshiftError, QueryError, TransformError
+from gearshift.errors import ContinuityError, GearshiftError, QueryError, TransformError
 from gearshift.pipelines.changes import MISSING_COLUMN
 from gearshift.pipelines.user_code import first_line
 from gearshift.pipelines.writing import NULL_FIELD
@@ -16,6 +16,11 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?P<frames>(?: .
 _NULL_WITHIN = re.compile(r"\[AVRO_CANNOT_WRITE_NULL_FIELD\][^`]*`([^`]+)`")  # of a struct within the value
 _OURS = (
     f"{Path(__file__).parent.parent}{os.sep}"  # a batch's own way through this package is no user's function
+)
+# What Spark says of code that does not fit the state in the checkpoint.
+_MISFIT = re.compile(
+    r"\[(?:STATE_STORE_\w*SCHEMA\w*|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA)[^\]]*\] ([^\n]+)"
+    r"|(There are \[\d+\] sources in the checkpoint offsets[^\n]+)"
 )
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
@@ -31,6 +36,15 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
         return QueryError(
             f"the source table has no column {gone[1]} any more",
             hint="make the field Optional or give it a default, and start the app again: nothing is lost",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        )
+    if misfit := _MISFIT.search(text):
+        said = (misfit[1] or misfit[2]).split(" SQLSTATE")[0]
+        return ContinuityError(
+            f"the code no longer fits the state in the pipeline's checkpoint: {said}",
+            hint=f"undo the change, or start over with gearshift reset {pipeline.name}",
             pipeline=pipeline.name,
             file=where.file,
             line=where.line,

@@ -80,6 +80,11 @@ class Ledger:
         return sum(stretch.gap for stretch in self.stretches)
 
     @property
+    def lost(self) -> int:
+        """Records that a person accepted as lost."""
+        return sum(stretch.lost for stretch in self.stretches)
+
+    @property
     def replayed(self) -> int:
         """Records written into the target more than once, as far as counted."""
         return sum((stretch.replayed or 0) + stretch.retried for stretch in self.stretches)
@@ -112,6 +117,15 @@ class Ledger:
         self.stretches.append(stretch)
         self.save()
         return stretch
+
+    def accept(self, ends: Offsets, lost: int, why: str, now: datetime) -> None:
+        """Write down that the pipeline goes on from other offsets, without the records in between."""
+        before, last = self.ends, self.last
+        gear, declared = (last.gear, last.declared) if last is not None else (Gear.BATCH, Gear.BATCH)
+        stretch = self.begin(gear, declared, why, now)
+        stretch.starts, stretch.ends, stretch.lost = before, {**before, **ends}, lost
+        stretch.ended, stretch.replayed = now, 0
+        self.save()
 
     def add(self, batch: Batch) -> bool:
         """Write down a committed batch of the latest stretch; False if it is there already."""
@@ -240,6 +254,7 @@ class Ledger:
             "gap": self.gap,
             "replayed": self.replayed,
             "at_least": self.at_least,
+            "lost": self.lost,
             "query_id": self.query_id,
             "dead_through": self.dead_through,
             "stretches": [as_json(stretch) for stretch in self.stretches],

@@ -18,6 +18,15 @@ from gearshift.definitions import Location, Pipeline, Topic
 _ALIASES = {"ShuffleExchangeExec": "Exchange", "BroadcastExchangeExec": "BroadcastExchange"}
 _SOURCE = "StreamingRelation"
 _ADAPTIVE = "AdaptiveSparkPlan"  # explaining wraps a plan in it; a started stream is never planned so
+_STATEFUL = frozenset(
+    {
+        "GlobalLimit",
+        "FlatMapGroupsInPandasWithState",
+        "FlatMapGroupsWithState",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+    }
+)
 _AGGREGATES = frozenset({"HashAggregate", "ObjectHashAggregate", "SortAggregate"})
 
 
@@ -119,6 +128,47 @@ def count(frame: DataFrame, operator: str) -> int:
     text = str(_java(frame).queryExecution().analyzed().toString())
     text = re.sub(r"(?m)^([ :+-]*)[~!']+", r"\1", text)  # Spark marks what streams, and what is not resolved
     return sum(name == operator for _, name in _tree(text))
+
+
+def state(frame: DataFrame) -> tuple[str, ...]:
+    """What a streaming frame keeps from batch to batch, a line for each operator, the innermost first."""
+    kept: list[str] = []
+
+    def visit(node: Any) -> None:
+        children = _each(node.children())
+        for child in children:
+            visit(child)
+        name = str(node.nodeName())
+        if not node.isStreaming():
+            return
+        if name == "Aggregate":
+            keys = [_words(key) for key in _each(node.groupingExpressions())]
+            functions = [_words(each) for each in _each(node.aggregateExpressions())]
+            made = sorted(set(functions) - set(keys))
+            kept.append(f"groupBy({', '.join(keys)}): {', '.join(made)}")
+        elif name in ("Deduplicate", "DeduplicateWithinWatermark"):
+            kept.append(f"{name}({', '.join(sorted(_words(key) for key in _each(node.keys())))})")
+        elif name == "Distinct" or (name == "Join" and all(child.isStreaming() for child in children)):
+            columns = [_words(column) for child in children for column in _each(child.output())]
+            kept.append(f"{name}({', '.join(columns)})")
+        elif name in _STATEFUL:
+            kept.append(name)
+
+    visit(_java(frame).queryExecution().analyzed())
+    return tuple(kept)
+
+
+def _words(expression: Any) -> str:
+    """An expression and its type, without its alias and the numbers that each plan gives anew.
+
+    Functions of time are told without the width of the watermark.
+    """
+    text = re.sub(r"#\d+L?|-T\d+ms", "", str(expression.toString()))
+    return f"{re.sub(r' AS [^ ()]+$', '', text)} {expression.dataType().simpleString()}"
+
+
+def _each(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def _explain(spark: SparkSession, frame: DataFrame) -> str:

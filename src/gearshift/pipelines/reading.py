@@ -76,13 +76,23 @@ def kafka_options(connection: Connection) -> dict[str, str]:
 _COMMITTED = ("kafka.isolation.level", "read_committed")
 
 
-def read_stream(spark: SparkSession, connection: Connection, topic: Topic, *, group: str) -> DataFrame:
-    """The topic as an endless frame of raw records; the names of its consumer groups begin with `group`."""
+def read_stream(
+    spark: SparkSession,
+    connection: Connection,
+    topic: Topic,
+    *,
+    group: str,
+    starts: Mapping[int, int] | None = None,
+) -> DataFrame:
+    """The topic as an endless frame of raw records; the names of its consumer groups begin with `group`.
+
+    A new checkpoint begins at the offsets `starts`, or at the earliest.
+    """
     return (
         spark.readStream.format("kafka")
         .options(**kafka_options(connection))
         .option("subscribe", topic.name)
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", json.dumps({topic.name: starts}) if starts else "earliest")
         .option(*_COMMITTED)
         .option("kafka.fetch.max.wait.ms", "20")
         .option("groupIdPrefix", group)

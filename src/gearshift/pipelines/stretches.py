@@ -45,6 +45,8 @@ class Stretch:
     written: int = 0
     dead: int = 0
     gap: int = 0
+    lost: int = 0
+    """Records that were gone before they were read, and that a person accepted to go on without."""
     replayed: int | None = None
     """Records written by batches that did not count; None until the stretch is over and they are counted."""
     retried: int = 0

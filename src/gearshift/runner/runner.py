@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import signal
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,7 +17,7 @@ from gearshift import stack as local
 from gearshift.app import App
 from gearshift.connection import Connection
 from gearshift.definitions import Graph
-from gearshift.errors import DefinitionError, GearshiftError, RunnerError
+from gearshift.errors import DefinitionError, GearshiftError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker, Report
 from gearshift.pipelines.driver import Driver
@@ -29,6 +26,7 @@ from gearshift.pipelines.listener import Progress, listen
 from gearshift.pipelines.session import open_session
 from gearshift.pipelines.shift import Shifted, shift
 from gearshift.runner import captures as capturing
+from gearshift.runner.alone import take_the_folder
 from gearshift.runner.control import Control, Emit
 from gearshift.runner.crew import Crew, start_crews
 from gearshift.runner.maintenance import Maintenance
@@ -41,7 +39,6 @@ from gearshift.settings import Settings
 from gearshift.sources import Files, Http, Simulator
 from gearshift.sources.cdc import Capture
 from gearshift.stack.artifacts import jars
-from gearshift.stack.files import private_home
 from gearshift.stack.processes import Pid
 from gearshift.stack.revival import Revival
 from gearshift.stack.stores import wanted
@@ -52,7 +49,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_OLD_SPARK_ENDS_WITHIN = 20.0
 _ASSIGNED_WITHIN = 30.0
 _STARTS_AT_ONCE = 4
 
@@ -135,7 +131,7 @@ class Runner:
         self._exit.callback(quietly)
 
     def _open(self) -> None:
-        self._take_the_folder()
+        self._exit.enter_context(take_the_folder(self.settings.home, said=self._said))
         with ThreadPoolExecutor(1) as pool:
             spark_jars = jars("spark", cache=self.settings.cache)
             self._said("starting Spark")
@@ -264,28 +260,11 @@ class Runner:
             report.require(driver.gear)
             driver.books.check()
             self._checker.require_checkpoint(driver, driver.gear)
+            driver.continuity.state = report.state
             if driver.gear is Gear.REAL_TIME:
                 real_time.append(report)
         if real_time:
             self._checker.require_slots(real_time)
-
-    def _take_the_folder(self) -> None:
-        """One runner a folder; and no Spark of an earlier one that died may still write its checkpoints."""
-        home = private_home(self.settings.home)
-        lock = self._exit.enter_context((home / "runner.lock").open("a"))
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            note = Note.find(home)
-            who = f"{note.app}, process {note.pid.number}" if note else "another process"
-            raise RunnerError(
-                f"a runner is running in {home} ({who})", hint="stop it, or use another folder"
-            ) from None
-        note = Note.find(home)
-        if note is not None and note.spark_pid is not None and note.spark_pid.alive:
-            self._said("waiting for the Spark of the last run to end")
-            _end(note.spark_pid)
-        Note.remove(home)
 
     def _answer(self) -> None:
         control = Control(self.status, self._shift_for, port=self.settings.metrics_port or 0)
@@ -365,16 +344,3 @@ def _services(graph: Graph, settings: Settings) -> tuple[str, ...]:
 def _java_pid(spark: SparkSession) -> Pid | None:
     jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
     return Pid.of(jvm.java.lang.ProcessHandle.current().pid())
-
-
-def _end(spark: Pid) -> None:
-    """Spark ends by itself when its Python is gone; if it lingers, end it."""
-    until = time.monotonic() + _OLD_SPARK_ENDS_WITHIN
-    while spark.alive and time.monotonic() < until:
-        if time.monotonic() > until - _OLD_SPARK_ENDS_WITHIN / 2:
-            os.kill(spark.number, signal.SIGKILL)
-        time.sleep(0.05)
-    if spark.alive:
-        raise RunnerError(
-            f"the Spark of the last run, process {spark.number}, does not end", hint="end it by hand"
-        )

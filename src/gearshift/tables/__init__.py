@@ -1,7 +1,7 @@
 """Warehouse tables in Delta: Spark writes the Parquet files, delta-rs commits them, anything reads them."""
 
 from gearshift.location import table_uri
-from gearshift.tables.commits import Commit
+from gearshift.tables.commits import Commit, last_batch
 from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
 from gearshift.tables.maintenance import Compaction, Vacuum, compact, vacuum
 from gearshift.tables.query import Answer, find, names, rows, sql, travels
@@ -33,6 +33,7 @@ __all__ = [
     "find",
     "forget_before",
     "history",
+    "last_batch",
     "load",
     "names",
     "overwrite",

@@ -68,12 +68,18 @@ def committed(delta: DeltaTable, batch: Batch | None) -> bool:
     return batch is not None and last is not None and last >= batch.id
 
 
+def last_batch(uri: str, writer: str, *, storage_options: StorageOptions = None) -> int | None:
+    """The last batch of a writer that the table has; None if it has none, or there is no table."""
+    delta = opened(uri, storage_options)
+    return delta.transaction_version(writer) if delta is not None else None
+
+
 def refuse_dropped(uri: str, batch: Batch | None) -> None:
     """Stop a writer whose earlier batches went with the table: a new table would lack them."""
     if batch is not None and batch.id > 0:
         raise TableError(
             f"table {name_of(uri)} is gone from {uri}, with the batches that were written to it before",
-            hint="put its folder back, or remove the pipeline's checkpoint to write all of it again",
+            hint=f"put its folder back, or write all of it again: gearshift reset {batch.writer.rpartition('.')[0]}",
         )
 
 

@@ -41,6 +41,7 @@ _MOVING = {
 }
 # A copy with headers that say what happened to it is larger than the record was, and may compress less well.
 _ROOMY = {"max.message.bytes": str(LARGEST_RECORD)}
+_NO_ID = "A" * 22  # sixteen zero bytes: the brokers are older than topic ids
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class TopicState:
     partitions: int
     replicas: int
     leaderless: tuple[int, ...] = ()
+    id: str = ""
+    """What tells a topic from an earlier one of its name; empty if the brokers give none."""
 
 
 class Admin:
@@ -116,15 +119,20 @@ class Admin:
         found: dict[str, TopicState] = {}
         for name, future in futures.items():
             try:
-                partitions = future.result().partitions
+                described = future.result()
             except KafkaException as raised:
                 error = kafka_error(raised)
                 if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
                 raise self._translated(raised, name) from None
+            partitions, id_ = described.partitions, described.topic_id
             leaderless = tuple(each.id for each in partitions if each.leader is None or each.leader.id < 0)
             found[name] = TopicState(
-                name, len(partitions), min(len(each.replicas) for each in partitions), leaderless
+                name,
+                len(partitions),
+                min(len(each.replicas) for each in partitions),
+                leaderless,
+                "" if id_ is None or str(id_) == _NO_ID else str(id_),
             )
         return found
 

@@ -192,7 +192,8 @@ def test_a_batch_that_cannot_be_merged_is_refused_by_name(
 def test_a_table_that_was_dropped_is_not_begun_anew(tmp_path: Path) -> None:
     uri = (tmp_path / "orders").as_uri()
     with pytest.raises(
-        TableError, match=r"table orders is gone from file://.*; put its folder back, or remove"
+        TableError,
+        match=r"table orders is gone from file://.*; put its folder back, or write all of it again: gearshift reset",
     ):
         tables.upsert(ORDERS, uri, orders((1, 1, "new", False)), writer="w", batch_id=7)
     with pytest.raises(TableError, match="table orders is gone"):
