@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -24,6 +25,7 @@ from gearshift.errors import ArtifactError, JavaError, StackError, TamperedArtif
 from gearshift.settings import Settings, load
 from gearshift.stack import artifacts, doctor, ports, supervisor
 from gearshift.stack.processes import Pid
+from gearshift.stack.revival import Revival
 from tests.support import eventually, librdkafka, registry_client
 
 CACHE = load().cache
@@ -299,3 +301,20 @@ def test_a_cluster_of_the_users_own_starts_nothing(tmp_path: Path) -> None:
         )
         assert (stack.services, stack.owned) == ((), False)
     assert not settings.home.exists()
+
+
+def test_a_broker_that_could_not_write_says_why_and_comes_back(again: Settings) -> None:
+    """Its files may not grow: it meets the failed writes of a full disk, and ends itself as on one."""
+    heard: list[str] = []
+    with local.up(again) as stack, Revival(stack, said=heard.append) as revival:
+        broker = next(service.pid.number for service in stack.services if service.name == "kafka-1")
+        resource.prlimit(broker, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        producer = Producer(librdkafka(stack.connection) | {"enable.idempotence": True})
+        for number in range(20):
+            producer.produce("readings", b"x" * 1000, key=b"%d" % number)
+        problem = eventually(lambda: revival.problem or "", within=60)
+        assert problem.startswith("broker kafka-1 has ended: ")
+        assert producer.flush(120) == 0  # what was sent meanwhile arrives at the broker that came back
+        eventually(lambda: revival.problem is None)
+        assert any("kafka-1 is started again" in words for words in heard)
+        assert stack.usable

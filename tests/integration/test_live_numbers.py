@@ -58,5 +58,8 @@ def test_the_numbers_of_real_time_are_live_between_checkpoints(
             len(warned) == 1
             and f"of {events.name} cannot be decoded; it goes to {events.name}.dlq" in warned[0]
         )
+        runner.revival.problem = "broker kafka-1 has ended: its disk is full"
+        assert (shown()["state"], shown()["error"]) == ("waiting for Kafka", runner.revival.problem)
+        runner.revival.problem = None
         assert driver.books.ledger.recent == []
         assert driver.condition.progress is None

@@ -146,7 +146,7 @@ class Runner:
             checking = pool.submit(self._plan, opening)
             try:
                 self.stack = self._exit.enter_context(local.up(self.settings, progress=self._said))
-                self._exit.enter_context(Revival(self.stack, said=self._said))
+                self.revival = self._exit.enter_context(Revival(self.stack, said=self._said))
                 connection = self.stack.connection
                 admin = self._exit.enter_context(Admin(connection))
                 registry = self._exit.enter_context(Registry(connection))
@@ -301,14 +301,15 @@ class Runner:
         condition, ledger = driver.condition, driver.books.ledger
         figures = self._rates.figures.get(driver.pipeline.name) if self._rates is not None else None
         latest = condition.progress
+        problem = self.revival.problem if driver.pipeline.topics and condition.state != "stopped" else None
         took = latest.took.total_seconds() if latest else 0
         return {
             "name": driver.pipeline.name,
             "gear": str(driver.gear),
             "declared": str(driver.pipeline.gear),
             "freshness": driver.pipeline.promise,
-            "state": condition.state,
-            "error": condition.error,
+            "state": "waiting for Kafka" if problem else condition.state,
+            "error": problem or condition.error,
             "warning": self.engine.publisher.problem(driver.pipeline.target.name),
             "records_per_second": figures.arriving if figures else None,
             "written_per_second": figures.writing if figures else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 import signal
 import subprocess
@@ -195,6 +196,18 @@ class Kafka:
 def client_file(folder: Path) -> Path:
     """The file with which any Java client opens this Kafka: `kafka-topics.sh --command-config FILE`."""
     return folder.absolute() / "client.properties"
+
+
+def failed_storage(log: Path) -> str | None:
+    """Why a broker has ended itself because it could not write its data; None if that is not why."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    if "Shutdown broker because all log dirs" not in text:
+        return None
+    causes = re.findall(r"ERROR LogDirFailureChannel: .*\n(?:[\w.$]+: )?(.+)", text)
+    return causes[-1] if causes else "its log directory failed"
 
 
 def names(brokers: int) -> list[str]:

@@ -99,6 +99,11 @@ class Stack:
         return found[name]
 
     @property
+    def folder(self) -> Path:
+        """Where its data and its logs are."""
+        return folder(self._settings)
+
+    @property
     def owned(self) -> bool:
         """Whether this process started the services, and so stops them."""
         return bool(self._started)
@@ -124,6 +129,12 @@ class Stack:
         for _, process in self._started.values():
             process.poll()  # takes the ended ones off the process table
         return [service for service in self.services if not service.ready]
+
+    def ended_itself(self, name: str) -> bool:
+        """Whether a service that this process started has given up, and was not ended by a signal."""
+        if name not in self._started:
+            return False
+        return self._started[name][1].poll() == 1
 
     def stop_service(self, name: str) -> None:
         """Stop one service, as a restart of a broker needs it."""

@@ -59,7 +59,7 @@ def _hold(stack: Stack, said: Callable[[str], None]) -> None:
         for service in stack.dead():
             if stack.stopping:
                 return
-            if service.name in KNOWN_SERVICES:
+            if service.name in KNOWN_SERVICES or stack.ended_itself(service.name):
                 continue  # it is started again
             if not stack.usable:
                 raise StackError(
