@@ -133,7 +133,7 @@ class Cassandra:
             return
         made = store.with_suffix(".new")
         made.unlink(missing_ok=True)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         command = [self.java.resolve().with_name("keytool"), "-genkeypair", "-alias", "node", "-keyalg", "EC"]
         command += ["-dname", "CN=gearshift", "-validity", "36500", "-storetype", "PKCS12", "-keystore", made]
         done = subprocess.run(

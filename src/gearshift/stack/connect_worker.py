@@ -48,8 +48,8 @@ class Connect:
 
     def services(self) -> list[Service]:
         """The worker, configured and ready to start."""
-        secrets_folder(self.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         account = account_of(self.folder, make=True)
+        secrets_folder(self.folder).mkdir(mode=0o700, exist_ok=True)
         write_whole(self._file("users.properties"), f"{account.user}={account.password}\n")
         write_whole(self._file("login.conf"), _LOGIN.format(file=_escaped(self._file("users.properties"))))
         write_whole(self._file("log4j2.properties"), LOG4J)

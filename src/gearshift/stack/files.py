@@ -16,9 +16,9 @@ from gearshift.errors import StackError
 @contextmanager
 def exclusive(path: Path, *, within: timedelta = timedelta(minutes=30)) -> Generator[None]:
     """Hold the lock on a file; the kernel lets it go if this process dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     deadline = time.monotonic() + within.total_seconds()
-    with path.open("a") as file:
+    with open(path, "a", opener=private) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,6 +30,11 @@ def exclusive(path: Path, *, within: timedelta = timedelta(minutes=30)) -> Gener
                     ) from None
                 time.sleep(0.05)
         yield
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file as `open` does with this opener: one that it makes is its owner's alone, from its first moment."""
+    return os.open(path, flags, 0o600)
 
 
 def private_home(home: Path) -> Path:
@@ -52,11 +57,9 @@ def narrow(folder: Path) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file for its owner alone so that a reader sees the old text or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)  # left by a process of this number that was killed
-    with os.fdopen(
-        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as file:
+    with open(beside, "x", encoding="utf-8", opener=private) as file:
         file.write(text)
     beside.replace(path)

@@ -79,7 +79,7 @@ class Postgres:
     def _initialize(self, user: tuple[int, int] | None) -> None:
         """Make the data beside their place and move them there when they are whole."""
         password = secrets.token_hex(24)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = self.folder / "data.new"
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(mode=0o700)

@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from gearshift.errors import StackError
+from gearshift.stack.files import private
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 _LAST_LINES = 15
@@ -78,7 +79,7 @@ class Pid:
 
 def start(service: Service) -> subprocess.Popen[bytes]:
     """Start a service as a child with a session of its own, its output in its log; it ends when this process does."""
-    service.log.parent.mkdir(parents=True, exist_ok=True)
+    service.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if service.log.exists():
         service.log.replace(service.log.with_suffix(".log.1"))
     done: Future[subprocess.Popen[bytes]] = Future()
@@ -181,7 +182,7 @@ def _start_all(orders: queue.SimpleQueue[tuple[Service, Future[subprocess.Popen[
     while True:
         service, done = orders.get()
         try:
-            with service.log.open("wb") as log:
+            with open(service.log, "wb", opener=private) as log:
                 user = "" if service.user is None else "{}:{}".format(*service.user)
                 launch = [str(_LAUNCH), str(os.getpid()), str(int(service.orphaned or service.ends_on)), user]
                 process = subprocess.Popen(

@@ -33,7 +33,7 @@ class Registry:
 
     def services(self) -> list[Service]:
         """The registry, ready to start."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Quarkus closes the database itself, after the last request. A schema whose id was handed out is on disk:
         # records carry that id, and H2 would otherwise write half a second later.
         database = (
@@ -60,6 +60,8 @@ class Registry:
                 f"-Dquarkus.oidc.public-key={public_key}",
                 "-Dquarkus.oidc.auth-server-url=",
                 "-Dquarkus.oidc.token.issuer=any",
+                # Its transactions would name themselves by a port of their own.
+                "-DCoreEnvironmentBean.processImplementationClassName=com.arjuna.ats.internal.arjuna.utils.UuidProcessId",
                 "-jar",
                 str(jar_of(self.program)),
             ),
