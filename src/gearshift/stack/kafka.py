@@ -154,6 +154,7 @@ class Kafka:
                     subprocess.Popen(
                         [*command, self._file(node)],
                         env=environment(self.jars),
+                        umask=0o077,
                         stdout=subprocess.PIPE,
                         stderr=subprocess.STDOUT,
                         text=True,
