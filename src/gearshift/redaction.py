@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
+import threading
+import traceback
 from collections.abc import Mapping
+from types import TracebackType
 from urllib.parse import quote, unquote
 
 _HIDDEN = "***"
@@ -77,6 +81,16 @@ def redact(words: str) -> str:
     for pattern, shown in _PATTERNS:
         words = pattern.sub(shown, words)
     return words
+
+
+def cover_tracebacks() -> None:
+    """Redact what Python prints of an exception that nobody catches, in this thread and in others."""
+
+    def show(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))
+
+    sys.excepthook = show
+    threading.excepthook = lambda told: show(told.exc_type, told.exc_value, told.exc_traceback)
 
 
 class RedactingFormatter(logging.Formatter):

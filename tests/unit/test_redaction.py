@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
@@ -144,3 +145,13 @@ def test_a_known_secret_is_never_shown(secret: str, before: str, after: str) -> 
     assume("*" not in secret)
     hide(secret)
     assert secret not in redact(before + secret + after)
+
+
+def test_an_exception_that_nobody_catches_shows_no_secret() -> None:
+    code = (
+        "from gearshift.redaction import cover_tracebacks; import threading; cover_tracebacks()\n"
+        "def fail(): raise ValueError('password=' + 'c4n4ry'[:])\n"
+        "thread = threading.Thread(target=fail); thread.start(); thread.join(); fail()"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+    assert said.count("ValueError: password=***") == 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gearshift.errors import DefinitionError, GearshiftError, SettingsError
-from gearshift.redaction import RedactingFormatter, redact
+from gearshift.redaction import RedactingFormatter, cover_tracebacks, redact
 
 if TYPE_CHECKING:
     from gearshift.settings import Settings
@@ -82,5 +82,6 @@ def set_up_logging(log_format: str, level: int) -> None:
     plain = RedactingFormatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if log_format == "json" else plain)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    cover_tracebacks()
     for noisy in ("py4j", "httpx", "httpx2", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -20,7 +20,7 @@ from gearshift.connection import Connection
 from gearshift.delivery.care import Care, Spot
 from gearshift.delivery.worker import Worker
 from gearshift.errors import GearshiftError
-from gearshift.redaction import RedactingFormatter
+from gearshift.redaction import RedactingFormatter, cover_tracebacks
 from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
 
@@ -73,6 +73,7 @@ def main() -> int:
     handler = logging.StreamHandler()
     handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    cover_tracebacks()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which ends us in order
     told: dict[str, Any] = json.loads(sys.stdin.readline())
     try:

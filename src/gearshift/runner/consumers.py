@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gearshift.delivery.care import Spot
 from gearshift.delivery.worker import Worker
+from gearshift.redaction import redact
 from gearshift.stack.files import private_home
 
 if TYPE_CHECKING:
@@ -199,4 +200,4 @@ class OwnThread:
             self._worker.run()
         except Exception as error:
             log.warning("%s", error)
-            self._error = str(error)
+            self._error = redact(str(error))

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
 
+from gearshift.redaction import redact
+
 log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF = timedelta(seconds=1)
@@ -100,12 +102,12 @@ class KeptSource:
                 self._source.close()
                 source = self._make()
             except Exception as error:
-                self._error = str(error)
+                self._error = redact(str(error))
                 continue
             try:
                 source.open()
             except Exception as error:
-                self._error = str(error)
+                self._error = redact(str(error))
                 source.close()
                 continue
             self._past.update({name: value for name, value in status.items() if type(value) is int})

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from gearshift.connection import Connection
 from gearshift.definitions import Source
 from gearshift.errors import BrokerUnreachableError, FencedError, GearshiftError, RetriableError
+from gearshift.redaction import redact
 from gearshift.schemas import Registry
 from gearshift.sources.disorder import disordered
 from gearshift.sources.encoded import Encoded
@@ -92,7 +93,7 @@ class Simulator:
             self.error = str(error)
             log.error("source %s: %s", self.source.name, error)
         except Exception as error:
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = redact(f"{type(error).__name__}: {error}")
             log.exception("source %s raised (%s)", self.source.name, self.source.defined_at)
 
     def _send(self, producer: Producer) -> None:

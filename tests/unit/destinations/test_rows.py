@@ -83,9 +83,11 @@ def test_a_table_needs_a_name(table: str) -> None:
 
 
 def test_addresses_with_passwords_stay_out_of_every_repr() -> None:
-    assert "secret" not in repr(ContactPoints.read("ann:secret@host"))
+    assert "secret" not in repr(ContactPoints.read("ann:secret@host?tls=true"))
     assert "secret" not in repr(Postgres(table="t", dsn="postgresql://ann:secret@host/x"))
-    assert "secret" not in repr(Cassandra(table="k.t", key="a", event_time="b", contact_points="a:secret@h"))
+    assert "secret" not in repr(
+        Cassandra(table="k.t", key="a", event_time="b", contact_points="a:secret@h?tls=true")
+    )
 
 
 def test_a_change_of_a_captured_table_is_a_row_or_a_deletion_by_its_key() -> None:
