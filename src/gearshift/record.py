@@ -24,6 +24,8 @@ class Record(Generic[T]):
     timestamp: datetime | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     identity: bytes | None = field(default=None, repr=False)
+    leader_epoch: int | None = field(default=None, repr=False)
+    """Under which leader it was written: where a log was cut off and goes on, an offset comes twice, this does not."""
     scope: str = field(default="", repr=False)
     """Who handles it, `group id/delivery`: each delivery has idempotency keys of its own."""
 
@@ -57,6 +59,8 @@ class Row:
     record: Record[Any]
     index: int = 0
     """Which of the values that one record gave."""
+    topic_id: str | None = None
+    """Which topic of that name the record is of: one that is deleted and created again has another id."""
 
     @property
     def idempotency_key(self) -> str:

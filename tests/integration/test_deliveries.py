@@ -467,6 +467,45 @@ def test_an_older_broker_gets_the_classic_protocol(
     assert sorted(seen) == list(range(100))
 
 
+def test_a_log_that_lost_its_end_is_read_on_from_there_and_not_from_the_beginning(
+    tmp_path: Path, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after an unclean leader election, made by cutting the broker's file while it is down."""
+    seen: dict[str, list[int]] = {"stays": [], "returns": []}
+    with local.up(load({"home": tmp_path / "cut"}, environ={})) as stack:
+        app = gs.App(unique)
+        events = app.topic(unique, value=Event, key="key", partitions=1)
+        _create(stack.connection, events)
+        world = World(app, events, stack.connection)
+
+        @app.delivery(events, group_id=f"{unique}-stays", commit="async")
+        def stays(record: gs.Record[Event]) -> None:
+            seen["stays"].append(record.value.n)
+
+        @app.delivery(events, group_id=f"{unique}-returns")
+        def returns(record: gs.Record[Event]) -> None:
+            seen["returns"].append(record.value.n)
+
+        world.send(range(95))
+        [log] = (tmp_path / "cut").rglob(f"{unique}-0/00000000000000000000.log")
+        kept = log.stat().st_size
+        world.send(range(95, 100))
+        with world.running("returns"):
+            eventually(lambda: len(seen["returns"]) == 100)
+        with world.running("stays"):
+            eventually(lambda: _committed(world, f"{unique}-stays") == 100)
+            broker = next(service for service in stack.services if service.name.startswith("kafka"))
+            broker.pid.send(signal.SIGKILL)
+            eventually(stack.dead)
+            os.truncate(log, kept)
+            stack.start_service(broker.name)
+            with world.running("returns"):
+                eventually(lambda: caplog.text.count("was truncated to offset 95") == 2)
+                world.send(range(200, 210))
+                eventually(lambda: all(got[-1] == 209 for got in seen.values()))
+    assert all(got == [*range(100), *range(200, 210)] for got in seen.values()), seen
+
+
 APP = """
 from dataclasses import dataclass
 import os

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 import gearshift as gs
 from gearshift import stack as local
@@ -21,7 +22,7 @@ from gearshift.errors import DeliveryError
 from gearshift.schemas import Registry
 from gearshift.topics import Admin, Producer, read
 from tests.gateways import HttpGateway, SmtpGateway
-from tests.support import eventually
+from tests.support import eventually, librdkafka
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -211,3 +212,35 @@ def test_a_refused_login_stops_a_delivery_and_sets_nothing_aside(connection: Con
         offsets = admin.group_offsets(f"{unique}-sms", [readings.name])
     assert set(offsets.values()) <= {0}
     assert list(read(connection, readings.dead_letters)) == []
+
+
+def test_a_topic_that_is_deleted_and_created_again_reaches_postgres_again(
+    connection: Connection, stores: local.Stack, unique: str
+) -> None:
+    dsn = stores.address("postgres")
+    app, readings = declared(unique, connection, partitions=1)
+
+    @app.delivery(readings, to=gs.destinations.Postgres(table=unique, dsn=dsn))
+    def keep(record: gs.Record[Reading]) -> dict[str, object]:
+        return {"n": record.value.n}
+
+    def deliver(numbers: range) -> list[int]:
+        with Producer(connection) as producer:
+            for n in numbers:
+                producer.send(readings, Reading("m1", n, NOON, 1.0))
+        with running(app, connection, "keep") as worker:
+            eventually(lambda: worker.counts.delivered == len(numbers))
+        with psycopg.connect(dsn) as database:
+            return [n for (n,) in database.execute(f"select n from {unique} order by n".encode()).fetchall()]
+
+    assert deliver(range(50)) == [*range(50)]
+    with Admin(connection) as admin:
+        admin.delete([readings.name])
+        eventually(lambda: readings.name not in admin.names())
+        admin.ensure([readings])
+        # A commit that was on its way while the topic was deleted counts for the one that came after it.
+        late = TopicPartition(readings.name, 0, 20, metadata="topic-id:of-the-first")
+        Consumer(librdkafka(connection) | {"group.id": f"{unique}.keep"}).commit(
+            offsets=[late], asynchronous=False
+        )
+    assert deliver(range(50, 80)) == [*range(80)]

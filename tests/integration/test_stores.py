@@ -233,12 +233,51 @@ def test_a_consumer_frozen_in_mid_transaction_does_not_hold_its_partition_for_ev
     offsets = psycopg.sql.Identifier(statements.OFFSETS)
     with psycopg.connect(dsn, cursor_factory=psycopg.RawCursor) as frozen:
         frozen.execute(statements.be_patient())
-        frozen.execute(statements.lock(offsets), (unique, "readings", 0))
+        frozen.execute(statements.lock(offsets), (unique, "readings", 0, ""))
         frozen.execute(f"INSERT INTO {unique} VALUES (-1)")
         table.write([row({"n": 1}, 1)])
         with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
             frozen.execute("SELECT 1")
     assert [one["n"] for one in sql(f"SELECT n FROM {unique} ORDER BY n")] == [0, 1]
+
+
+def test_postgres_knows_a_topic_that_was_created_again_and_a_log_that_was_truncated(
+    dsn: str, opened: Opened, sql: Any, unique: str
+) -> None:
+    def rows(offsets: range, topic_id: str, epoch: int, of: str) -> list[Row]:
+        return [
+            Row({"n": n, "of": of}, Record(n, None, "readings", 0, n, NOON, leader_epoch=epoch), 0, topic_id)
+            for n in offsets
+        ]
+
+    # As a version that knew no topic ids has left it, with five records written.
+    sql(f"CREATE SCHEMA {unique}")
+    sql(
+        f"CREATE TABLE {unique}.gearshift_offsets (group_id text, topic text, partition integer, "
+        "next_offset bigint NOT NULL, last_index integer NOT NULL, PRIMARY KEY (group_id, topic, partition))"
+    )
+    sql(f"INSERT INTO {unique}.gearshift_offsets VALUES ('group', 'readings', 0, 5, 0)")
+    table, other = (opened(Postgres(table=f"{unique}.t", dsn=dsn)) for _ in range(2))
+    table.write(rows(range(10), "first", 1, "first"))
+    other.write(rows(range(8, 12), "first", 1, "first"))
+    table.write(rows(range(3), "second", 0, "second"))
+    table.write(rows(range(12), "first", 1, "late"))  # of a consumer that has not heard of the second yet
+    table.write(rows(range(2, 5), "second", 0, "second"))
+    table.write(rows(range(3, 6), "second", 4, "truncated at 3"))
+    table.write(rows(range(4, 7), "second", 4, "truncated at 3"))
+    written = [(one["n"], one["of"]) for one in sql(f"SELECT * FROM {unique}.t")]
+    assert written == [
+        *((n, "first") for n in range(5, 12)),
+        *((n, "second") for n in range(5)),
+        *((n, "truncated at 3") for n in range(3, 7)),
+    ]
+    sql(f"UPDATE {unique}.gearshift_offsets SET next_offset = 4 WHERE topic_id = 'second'")  # from a backup
+    with pytest.raises(
+        DeliveryError, match=r"went back from offset 7 to 4.*gearshift group reset"
+    ) as refused:
+        table.write(rows(range(7, 9), "second", 4, "behind a gap"))
+    assert stops(refused)
+    assert len(sql(f"SELECT * FROM {unique}.t")) == len(written)
 
 
 def test_many_consumers_may_make_the_tables_at_once(dsn: str, opened: Opened, sql: Any, unique: str) -> None:

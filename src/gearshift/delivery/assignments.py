@@ -6,7 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from gearshift.delivery.commits import Commits
 from gearshift.delivery.counts import Counts, Flight
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gearshift.topics import GroupConsumer
 
 Place = tuple[str, int]
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 _LET_GO_WITHIN = 30.0
 _SETTLED_WITHIN = 90.0  # the brokers abort a transaction that nobody ends after a minute
@@ -80,6 +82,7 @@ class Assignments:
 
     def assigned(self, places: list[Place]) -> Mapping[Place, int]:
         """Hold partitions; where each begins."""
+        ids = {topic: self._asked(partial(self.consumer.topic_id, topic)) for topic, _ in places}
         committed = self._committed(places)
         begins = {place: committed.get(place) for place in places}
         self.fresh = any(offset is None for offset in begins.values())
@@ -94,7 +97,7 @@ class Assignments:
             starts[place] = offset if offset is not None else self._begin_of(place, known_group)
             if self._once is not None:
                 self._restoring[place] = self._once.restore(place[1])
-            self._holdings.add(place, starts[place], offset)
+            self._holdings.add(place, starts[place], offset, ids[place[0]])
         self.came = True
         return starts
 
@@ -116,54 +119,63 @@ class Assignments:
         self._forget(places)
         self._drop(places)
 
-    def go_on_after_gap(self, place: Place) -> None:
-        """Retention took records before they were read: say how many, and go on with the oldest there is."""
+    def go_on_after_gap(self, place: Place, truncated_at: int | None = None) -> None:
+        """The offset to read next is not there: say what became of it, and go on where nothing is read twice or left out.
+
+        `truncated_at` is where the brokers say that the log was cut off, if they do.
+        """
         topic, partition = place
         progress = self._holdings.get(place)
         if progress is None:
             return
+        wanted = progress.next
+        topic_id = self.consumer.topic_id(topic)
+        first, end = self.consumer.bounds(place)
+        if topic_id != progress.topic_id and topic_id is not None and progress.topic_id is not None:
+            start, what = first, "the topic was deleted and created again"
+        elif wanted > end or truncated_at is not None:
+            # A leader that had not copied them all took over: the group has records that are in no log any more.
+            cut = min(end, end if truncated_at is None else truncated_at)
+            start = max(first, min(cut, progress.position))  # what is in hand is read once more
+            what = f"the log was truncated to offset {cut}, as an unclean leader election does"
+        else:
+            start = max(first, progress.position)
+            what = f"retention took {max(0, first - wanted)} records before they were read"
         if self._delivery.start == "error":
             raise DeliveryError(
-                "the next record is gone: retention took it",
+                f"the next record is gone: {what}",
                 hint="gearshift group reset, or start='earliest'",
                 delivery=self._delivery.name,
                 topic=topic,
                 partition=partition,
-                offset=progress.next,
+                offset=wanted,
             )
-        first, end = self.consumer.bounds(place)
-        if progress.next > end:
-            log.error(
-                "%s: %s/%d ends at %d, before the offset %d that was to be read: it was made anew; going on at %d",
-                self._delivery.name,
-                topic,
-                partition,
-                end,
-                progress.next,
-                first,
-            )
+        if start > wanted:
+            self._counts.add("skipped", progress.skip_to(start))
+        else:
             progress.let_go()
             self._forget([place])
-            self._holdings.add(place, first, None)
-        else:
-            skipped = progress.skip_to(first)
-            self._counts.add("skipped", skipped)
-            log.error(
-                "%s: %d records of %s/%d are gone before they were read; going on at %d",
-                self._delivery.name,
-                skipped,
-                topic,
-                partition,
-                first,
-            )
-        self.consumer.seek(place, first)
+            self._holdings.add(place, start, None, topic_id)
+        log.error(
+            "%s: offset %d of %s/%d is not there: %s; going on at %d",
+            self._delivery.name,
+            wanted,
+            topic,
+            partition,
+            what,
+            start,
+        )
+        self.consumer.seek(place, start)
 
     def _committed(self, places: list[Place]) -> Mapping[Place, int]:
         """The group's offsets; a consumer that is gone may have left a transaction open, and nobody is told before."""
+        return self._asked(partial(self.consumer.committed, places))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
         until = time.monotonic() + _SETTLED_WITHIN
         while True:
             try:
-                return self.consumer.committed(places)
+                return ask()
             except BrokerUnreachableError:
                 if self._life.stopping.is_set() or time.monotonic() > until:
                     raise

@@ -132,7 +132,7 @@ class Handling:
                     result = call(record)
                     if self._writes:
                         self._require_member(progress)
-                        self._target.write([(record, result)])
+                        self._target.write([(record, result)], progress.topic_id)
                 except Exception as error:
                     if is_final(error):
                         raise
@@ -310,7 +310,7 @@ class Handling:
                 offset=progress.position,
             )
         self._require_member(progress)
-        self._target.write(results)
+        self._target.write(results, progress.topic_id)
 
     def _wait(self, progress: Progress, attempt: int, error: Exception) -> None:
         wait = wait_before(attempt, self._delivery.retry, error)

@@ -48,10 +48,10 @@ class Holdings:
         """All that is held."""
         return list(self._held.items())
 
-    def add(self, place: Place, start: int, committed: int | None) -> None:
+    def add(self, place: Place, start: int, committed: int | None, topic_id: str | None = None) -> None:
         """Hold a partition from an offset on."""
         self.drop([place])
-        progress = Progress(start)
+        progress = Progress(start, topic_id)
         progress.committed = committed
         self._held[place] = progress
 

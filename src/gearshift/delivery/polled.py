@@ -42,6 +42,7 @@ class Polled(Record[Any]):
         topic = property(lambda self: self.message.topic())
         partition = property(lambda self: self.message.partition())
         offset = property(lambda self: self.message.offset())
+        leader_epoch = property(lambda self: self.message.leader_epoch())
         headers = property(lambda self: tuple(self.message.headers() or ()))
 
         timestamp = property(lambda self: _instant(*self.message.timestamp()))

@@ -20,7 +20,9 @@ class Progress:
     12
     """
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, topic_id: str | None = None) -> None:
+        self.topic_id = topic_id
+        """Which topic of its name it is a partition of; None where the brokers do not say."""
         self.position = start
         """The lowest offset that is not finished."""
         self.committed: int | None = None

@@ -84,7 +84,9 @@ class Transacting:
                 raise RetriableError("a record in the middle of it was not finished")
             membership: Any = self._errands.ask(lambda: consumer.membership)
             transactions.send_offsets(
-                {place: progress.position for place, progress in places.items()}, membership
+                {place: progress.position for place, progress in places.items()},
+                membership,
+                consumer.note_of,
             )
             transactions.commit()
         except FencedError:

@@ -361,7 +361,7 @@ class Worker:
         if error is None or message.topic() == self.delivery.topic.replays:
             return  # nothing has been replayed yet: the topic comes with the first replay
         if isinstance(error, OffsetGoneError):
-            self._assignments.go_on_after_gap((message.topic(), message.partition()))
+            self._assignments.go_on_after_gap((message.topic(), message.partition()), error.offset)
             return
         if isinstance(error, DeliveryError):
             raise error

@@ -45,6 +45,10 @@ from gearshift.destinations import postgres_statements as statements
 
 log = logging.getLogger(__name__)
 
+_Partition = tuple[str, str, int, str]
+"""Group, topic, partition and the topic's id, which is empty where the brokers have none."""
+_Position = tuple[int, int, int]
+"""Leader epoch, offset and index."""
 _CONNECT_SECONDS = 10
 _UNANSWERED_MS = 30_000
 
@@ -53,7 +57,8 @@ class Postgres:
     """A table that rows are upserted into by their key, or inserted into if it has none.
 
     The offsets of the records are kept in `gearshift_offsets` beside it, in the same transaction: a record that
-    comes again, or from a consumer that has lost its partition meanwhile, changes nothing.
+    comes again, or from a consumer that has lost its partition meanwhile, changes nothing. They are kept by topic id,
+    so a topic that is deleted and created again begins again.
     """
 
     batch: int = 500
@@ -74,6 +79,7 @@ class Postgres:
         self._group_id = ""
         self._connection: psycopg.Connection[Any] | None = None
         self._exists = not create
+        self._left: dict[_Partition, _Position] = {}
         self._one_at_a_time = RLock()
 
     def __repr__(self) -> str:
@@ -120,8 +126,8 @@ class Postgres:
         """Write the rows that are not in the table yet, in one transaction a partition."""
         ordered = sorted(rows, key=lambda row: (row.record.topic, row.record.partition, *_position(row)))
         with self._one_at_a_time:
-            for _, some in groupby(ordered, key=lambda row: (row.record.topic, row.record.partition)):
-                self._write(list(some))
+            for of, some in groupby(ordered, key=self._partition):
+                self._write(of, list(some))
 
     def flush(self) -> None:
         """Nothing is left to do: `write` commits."""
@@ -136,10 +142,11 @@ class Postgres:
     def forget(self, group_id: str, topic: str | None = None) -> int:
         """Forget what a group has written, so that it is written again; the number of partitions forgotten.
 
-        A group that was reset, or whose topic was made anew, needs it: its old offsets would count as written.
+        A group that was reset needs it: what it reads again would count as written.
         """
         with self._one_at_a_time:
             connection = self._connected()
+            self._left = {}
             try:
                 with connection.transaction():
                     return connection.execute(statements.forget(self._offsets), (group_id, topic)).rowcount
@@ -154,10 +161,10 @@ class Postgres:
     def _offsets(self) -> Identifier:
         return Identifier(*self._schema, statements.OFFSETS)
 
-    def _write(self, rows: list[Row]) -> None:
+    def _write(self, of: _Partition, rows: list[Row]) -> None:
         """Write rows of one partition; what cannot be a row is refused before anything is sent."""
         written = entries(rows, self.key, self.table)
-        topic, partition = rows[0].record.topic, rows[0].record.partition
+        _, topic, partition, topic_id = of
         connection = self._connected()
         there = self._create(connection, written)
         columns: tuple[str, ...] = ()
@@ -165,10 +172,13 @@ class Postgres:
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 cursor.execute(statements.be_patient())
-                cursor.execute(statements.lock(self._offsets), (self._group_id, topic, partition))
-                next_offset, index = cast("tuple[int, int]", cursor.fetchone())
-                last = (next_offset - 1, index)
-                fresh = [entry for entry in written if _position(entry) > last]
+                if of not in self._left and topic_id:
+                    cursor.execute(statements.adopt(self._offsets), of)
+                cursor.execute(statements.lock(self._offsets), of)
+                epoch, next_offset, index = cast("_Position", cursor.fetchone())
+                last = (epoch, next_offset - 1, index)
+                self._require_no_gap(of, last)
+                fresh = [entry for entry in written if _is_later(_position(entry), last)]
                 if len(fresh) < len(written):
                     known = len(written) - len(fresh)
                     log.info("%s has %d rows of %s/%d already", self.table, known, topic, partition)
@@ -181,12 +191,30 @@ class Postgres:
                         else statements.upsert(self._target, columns, self.key)
                     )
                     cursor.executemany(statement, values)
-                offset, index = _position(rows[-1])
-                if (offset, index) > last:
-                    entry = (offset + 1, index, self._group_id, topic, partition)
-                    cursor.execute(statements.advance(self._offsets), entry)
+                if _is_later(_position(rows[-1]), last):
+                    last = _position(rows[-1])
+                epoch, offset, index = last
+                cursor.execute(statements.advance(self._offsets), (*of, epoch, offset + 1, index))
         except psycopg.Error as error:
             raise failures.of_a_statement(error, self.table, columns, values) from error
+        self._left[of] = last
+
+    def _partition(self, row: Row) -> _Partition:
+        return self._group_id, row.record.topic, row.record.partition, row.topic_id or ""
+
+    def _require_no_gap(self, of: _Partition, last: _Position) -> None:
+        """Refuse to write behind rows that were there and are not any more: their offsets would count as written."""
+        left = self._left.get(of)
+        if left is not None and _is_later(left, last):
+            group, topic, partition, _ = of
+            raise DeliveryError(
+                f"{statements.OFFSETS} of group {group} went back from offset {left[1] + 1} to {last[1] + 1}: "
+                f"the rows of {self.table} between them are gone, as after a failover or from a backup",
+                hint=f"to write them again: gearshift group reset, back to offset {last[1] + 1}",
+                topic=topic,
+                partition=partition,
+                offset=last[1] + 1,
+            )
 
     def _form(self, entry: Entry) -> tuple[bool, tuple[str, ...]]:
         if entry.empties:
@@ -239,11 +267,19 @@ class Postgres:
     def _create_offsets(self, connection: psycopg.Connection[Any]) -> None:
         with connection.transaction():
             if self._found(connection, self._offsets):
+                self._migrate(connection)
                 return  # who may only write rows need not be allowed to create
             self._alone(connection)
             if self._schema and self.create:
                 connection.execute(statements.create_schema(self._schema[0]))
             connection.execute(statements.create_offsets(self._offsets))
+
+    def _migrate(self, connection: psycopg.Connection[Any]) -> None:
+        name = (self._offsets.as_string(connection),)
+        if connection.execute(statements.FIND_TOPIC_ID, name).fetchone() is None:
+            self._alone(connection)
+            if connection.execute(statements.FIND_TOPIC_ID, name).fetchone() is None:
+                connection.execute(statements.migrate_offsets(self._offsets))
 
     def _create(self, connection: psycopg.Connection[Any], written: Sequence[Entry]) -> bool:
         """Make the table if it is missing; False if it is and there is only something to delete from it."""
@@ -273,9 +309,23 @@ class Postgres:
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('gearshift'))")
 
 
-def _position(row: Row | Entry) -> tuple[int, int]:
-    """A row's place in its partition: the offset of its record, and which of its rows it is."""
-    return row.record.offset, row.index
+def _position(row: Row | Entry) -> _Position:
+    """A row's place in its partition: the leader epoch and offset of its record, and which of its rows it is.
+
+    Both grow along a log. After one was truncated, offsets come again, under a later leader.
+    """
+    epoch = row.record.leader_epoch
+    return -1 if epoch is None else epoch, row.record.offset, row.index
+
+
+def _is_later(position: _Position, last: _Position) -> bool:
+    """Whether a row comes after another one.
+
+    >>> _is_later((2, 7, 0), (1, 9, 0)), _is_later((1, 7, 0), (1, 9, 0)), _is_later((2, 7, 0), (-1, 9, 0))
+    (True, False, False)
+    """
+    # Where one of them has no epoch, as what was written before epochs were kept, the offset alone tells.
+    return position[1:] > last[1:] if -1 in (position[0], last[0]) else position > last
 
 
 def _bound(value: Any) -> Any:

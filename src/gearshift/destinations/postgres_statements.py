@@ -49,8 +49,30 @@ def create_offsets(table: Identifier) -> Composed:
     return SQL(
         # The index is that of the last row written: one record may make several.
         "CREATE TABLE IF NOT EXISTS {} (group_id text, topic text, partition integer, next_offset bigint NOT NULL, "
-        "last_index integer NOT NULL, PRIMARY KEY (group_id, topic, partition))"
+        "last_index integer NOT NULL, topic_id text NOT NULL DEFAULT '', leader_epoch integer NOT NULL DEFAULT -1, "
+        "PRIMARY KEY (group_id, topic, partition, topic_id))"
     ).format(table)
+
+
+FIND_TOPIC_ID = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'topic_id'"
+
+
+def migrate_offsets(table: Identifier) -> Composed:
+    """Add what a table of offsets lacked before it knew one topic of a name from the next."""
+    return SQL(
+        "ALTER TABLE {} ADD COLUMN topic_id text NOT NULL DEFAULT '', "
+        "ADD COLUMN leader_epoch integer NOT NULL DEFAULT -1, DROP CONSTRAINT {}, "
+        "ADD PRIMARY KEY (group_id, topic, partition, topic_id)"
+    ).format(table, Identifier(f"{OFFSETS}_pkey"))
+
+
+def adopt(offsets: Identifier) -> Composed:
+    """Give what was written before topic ids were kept the id of the topic that there is now."""
+    return SQL(
+        "UPDATE {0} SET topic_id = $4 WHERE group_id = $1 AND topic = $2 AND partition = $3 AND topic_id = '' "
+        "AND NOT EXISTS (SELECT FROM {0} AS other WHERE other.group_id = $1 AND other.topic = $2 "
+        "AND other.partition = $3 AND other.topic_id = $4)"
+    ).format(offsets)
 
 
 def create_table(table: Identifier, columns: Mapping[str, Kind], key: Sequence[str]) -> Composed:
@@ -71,19 +93,20 @@ def be_patient() -> Composed:
 
 
 def lock(offsets: Identifier) -> Composed:
-    """Lock the row of a partition, new or known, and return its next offset and last index."""
+    """Lock the row of a partition, new or known, and return its leader epoch, next offset and last index."""
     return SQL(
-        "INSERT INTO {} AS known (group_id, topic, partition, next_offset, last_index) "
-        "VALUES ($1, $2, $3, 0, 0) "
-        "ON CONFLICT (group_id, topic, partition) DO UPDATE SET next_offset = known.next_offset "
-        "RETURNING next_offset, last_index"
+        "INSERT INTO {} AS known (group_id, topic, partition, topic_id, next_offset, last_index) "
+        "VALUES ($1, $2, $3, $4, 0, 0) "
+        "ON CONFLICT (group_id, topic, partition, topic_id) DO UPDATE SET next_offset = known.next_offset "
+        "RETURNING leader_epoch, next_offset, last_index"
     ).format(offsets)
 
 
 def advance(offsets: Identifier) -> Composed:
-    """Set the next offset of a partition."""
+    """Set the leader epoch, next offset and last index of a partition."""
     return SQL(
-        "UPDATE {} SET next_offset = $1, last_index = $2 WHERE group_id = $3 AND topic = $4 AND partition = $5"
+        "UPDATE {} SET leader_epoch = $5, next_offset = $6, last_index = $7 "
+        "WHERE group_id = $1 AND topic = $2 AND partition = $3 AND topic_id = $4"
     ).format(offsets)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from gearshift.errors import (
@@ -43,6 +44,9 @@ _NO_MEMBER = {
     KafkaError._ASSIGNMENT_LOST,
     KafkaError._FENCED,
 }
+_TOPIC_ID = "topic-id:"
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the zero that brokers older than topic ids give
+_TRUNCATED = re.compile(r"truncation detected .* broker end offset is (\d+)")
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
@@ -79,6 +83,7 @@ class GroupConsumer:
         self._waiting: dict[frozenset[tuple[str, int, int]], list[tuple[float, Heard]]] = {}
         self._max_poll_interval = max_poll_interval
         self._moved: dict[Place, int | None] = {}
+        self._topic_ids: dict[str, str | None] = {}
         self._lookups: Any = Client(connection, group_id=group_id, enable_auto_commit=False, **UNPOLLED).open(
             Consumer
         )
@@ -117,8 +122,12 @@ class GroupConsumer:
         if code == KafkaError._FATAL and "ConsumerGroupHeartbeat" in error.str() and self._fall_back():
             return None
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            truncated = _TRUNCATED.search(error.str())
             return OffsetGoneError(
-                "the next record is gone", topic=topic, partition=partition if partition >= 0 else None
+                "the next record is gone",
+                topic=topic,
+                partition=partition if partition >= 0 else None,
+                offset=int(truncated[1]) if truncated else None,
             )
         if code in _GONE:
             return self._client.translated(KafkaException(error), topic=topic)
@@ -152,7 +161,7 @@ class GroupConsumer:
         """
         if not offsets:
             return
-        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        places = self._noted(offsets)
         try:
             done = self._consumer.commit(offsets=places, asynchronous=False) or ()
         except KafkaException as raised:
@@ -170,7 +179,7 @@ class GroupConsumer:
         if not offsets:
             heard(None)
             return
-        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        places = self._noted(offsets)
         self._waiting.setdefault(_known_by(places), []).append((time.monotonic(), heard))
         try:
             self._consumer.commit(offsets=places, asynchronous=True)
@@ -197,13 +206,62 @@ class GroupConsumer:
         return RetriableError(f"group {self.group_id} could not commit: {words}", hint="is a broker down?")
 
     def committed(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The group's committed offsets of those of these partitions that have one."""
+        """The group's committed offsets of those of these partitions that have one.
+
+        Not those of a topic that was deleted and created again since: a late commit may have outlived it.
+        """
         wanted = [TopicPartition(*place) for place in places]
         try:
             found: list[Any] = self._lookups.committed(wanted, timeout=_ANSWER_WITHIN) if wanted else []
         except KafkaException as raised:
             raise self._client.translated(raised) from None
-        return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+        return {
+            (place.topic, place.partition): place.offset
+            for place in found
+            if place.offset >= 0 and self._is_of_this_topic(place)
+        }
+
+    def _is_of_this_topic(self, committed: TopicPartition) -> bool:
+        noted, now = committed.metadata or "", self._topic_ids.get(committed.topic)
+        if now is None or not noted.startswith(_TOPIC_ID) or noted == f"{_TOPIC_ID}{now}":
+            return True
+        _log.warning(
+            "%s: offset %d of %s/%d is of a topic that was deleted and created again; it does not count",
+            self.group_id,
+            committed.offset,
+            committed.topic,
+            committed.partition,
+        )
+        return False
+
+    def note_of(self, topic: str) -> str | None:
+        """What a commit of this topic's offsets says of it."""
+        topic_id = self._topic_ids.get(topic)
+        return None if topic_id is None else f"{_TOPIC_ID}{topic_id}"
+
+    def _noted(self, offsets: Mapping[Place, int]) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic, partition, offset, metadata=self.note_of(topic) or "")
+            for (topic, partition), offset in offsets.items()
+        ]
+
+    def topic_id(self, topic: str) -> str | None:
+        """Which topic of this name there is now; None if there is none, or the brokers do not say."""
+        asked = self._asking().describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_WITHIN)
+        try:
+            found = str(asked[topic].result().topic_id)
+        except KafkaException as raised:
+            error = kafka_error(raised)
+            if error is None or error.code() not in _GONE:
+                raise self._client.translated(raised, topic=topic) from None
+            found = _NO_ID
+        self._topic_ids[topic] = None if found == _NO_ID else found
+        return self._topic_ids[topic]
+
+    def _asking(self) -> Any:
+        if self._admin is None:
+            self._admin = Client(self._connection).open(AdminClient)
+        return self._admin
 
     def bounds(self, place: Place) -> tuple[int, int]:
         """The first offset of a partition and the one its next record will have."""
@@ -227,10 +285,8 @@ class GroupConsumer:
 
     def owned(self) -> set[Place]:
         """The partitions that are this consumer's, as the group's coordinator sees it."""
-        if self._admin is None:
-            self._admin = Client(self._connection).open(AdminClient)
         try:
-            asked = self._admin.describe_consumer_groups([self.group_id], request_timeout=_ANSWER_WITHIN)
+            asked = self._asking().describe_consumer_groups([self.group_id], request_timeout=_ANSWER_WITHIN)
             members: list[Any] = asked[self.group_id].result().members
         except KafkaException as raised:
             raise self._client.translated(raised) from None

@@ -140,13 +140,21 @@ class TransactionalProducer:
                 raise _over(topic) from None
             raise self._refused(raised, topic) from None
 
-    def send_offsets(self, offsets: Mapping[tuple[str, int], int], group_metadata: Any) -> None:
+    def send_offsets(
+        self,
+        offsets: Mapping[tuple[str, int], int],
+        group_metadata: Any,
+        note_of: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
         """Commit these offsets of a consumer's group with the transaction.
 
         `group_metadata` is what the consumer's `consumer_group_metadata()` gives; with it the brokers refuse
-        the offsets of a consumer that has lost its partitions.
+        the offsets of a consumer that has lost its partitions. `note_of` is what each says of its topic.
         """
-        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        places = [
+            TopicPartition(topic, partition, offset, metadata=note_of(topic) or "")
+            for (topic, partition), offset in offsets.items()
+        ]
         if places:
             self._again(
                 lambda seconds: self._producer.send_offsets_to_transaction(places, group_metadata, seconds)
