@@ -60,6 +60,8 @@ def keep(name: str) -> Keep:
 
     @app.pipeline(source=events, to=kept, freshness=PACE, gear="near-real-time")
     def keep(events: DataFrame) -> DataFrame:
-        return events
+        """With state: a batch that the table has and Spark has not must bring its state stores along."""
+        timed = events.withColumn("at", F.timestamp_seconds(F.col("n") + 1))
+        return timed.withWatermark("at", "1 day").dropDuplicatesWithinWatermark(["n"])
 
     return Keep(app, events, kept)

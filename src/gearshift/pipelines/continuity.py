@@ -141,7 +141,7 @@ class Continuity:
     def _recreated(self, names: list[str]) -> ContinuityError:
         return ContinuityError(
             f"topic {names[0]} was deleted and created again: offsets no longer mean the same records",
-            hint=f"go on with the first record of the new topic: {command('resume', self._engine, self._pipeline)} --skip-lost",
+            hint=f"stop the app, then go on with the first record of the new topic: {command('resume', self._engine, self._pipeline)} --skip-lost",
             pipeline=self._pipeline.name,
             topic=names[0],
         )
@@ -151,7 +151,7 @@ class Continuity:
         more = f"; and of {len(lost) - _SHOWN} more partitions" if len(lost) > _SHOWN else ""
         return ContinuityError(
             f"{sum(loss.count for loss in lost):,} unread records are gone from Kafka: {shown}{more}",
-            hint=f"accept the loss and go on after it: {command('resume', self._engine, self._pipeline)} --skip-lost",
+            hint=f"stop the app, then accept the loss and go on after it: {command('resume', self._engine, self._pipeline)} --skip-lost",
             pipeline=self._pipeline.name,
             topic=lost[0].topic,
         )
