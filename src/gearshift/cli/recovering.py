@@ -32,7 +32,7 @@ def reset(
         kept = recovery.find(settings.checkpoints_uri, pipeline, new=True)
         starts = _starts(settings, kept, to)
         say(f"{kept} reads its topics from {to} and forgets its state")
-        say(_consequence(kept.origin.target))
+        say(_consequence(kept.target))
         if not yes:
             say("nothing is changed yet; --yes does it")
             return

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gearshift.definitions import Pipeline, Table
+from gearshift.errors import LedgerError
 from gearshift.pipelines.checkpoint import Folder, Offsets
 
 FILE = "origin.json"
@@ -31,17 +32,25 @@ class Origin:
     def read(cls, folder: Folder) -> Origin | None:
         """The origin in a pipeline's folder, if there is one."""
         text = folder.read(FILE)
-        if not text:
+        if text is None:
             return None
-        kept: dict[str, Any] = json.loads(text)
-        starts = {
-            topic: {int(partition): offset for partition, offset in partitions.items()}
-            for topic, partitions in kept["starts"].items()
-        }
-        state = tuple(kept["state"]) if kept["state"] is not None else None
-        return cls(
-            topics=kept["topics"], target=kept["target"], state=state, writer=kept["writer"], starts=starts
-        )
+        try:
+            kept: dict[str, Any] = json.loads(text)
+            return cls(
+                topics=kept["topics"],
+                target=kept["target"],
+                state=tuple(kept["state"]) if kept["state"] is not None else None,
+                writer=kept["writer"],
+                starts={
+                    topic: {int(partition): offset for partition, offset in partitions.items()}
+                    for topic, partitions in kept["starts"].items()
+                },
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerError(
+                f"{folder.place(FILE)} cannot be read: {error}",
+                hint="put it back from a copy, or remove it: topics and code are then taken as they are now",
+            ) from None
 
     def write(self, folder: Folder) -> None:
         """Keep it in a pipeline's folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from gearshift.errors import DefinitionError
+from gearshift.errors import DefinitionError, LedgerError
 from gearshift.pipelines.checkpoint import Checkpoint, Offsets, move_folder, open_folder
 from gearshift.pipelines.continuity import Loss, losses, recreated, topics_read
 from gearshift.pipelines.ledger import SPARK, Ledger
@@ -40,8 +40,16 @@ class Kept:
 
     @property
     def origin(self) -> Origin:
-        """What it was made from."""
+        """What it was made from; LedgerError if that cannot be read."""
         return Origin.read(open_folder(self.uri)) or Origin()
+
+    @property
+    def target(self) -> str | None:
+        """What it writes to, as far as that can be read."""
+        try:
+            return self.origin.target
+        except LedgerError:
+            return None
 
     @property
     def topics(self) -> list[str]:

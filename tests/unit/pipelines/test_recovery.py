@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gearshift.errors import ContinuityError, DefinitionError
+from gearshift.errors import ContinuityError, DefinitionError, LedgerError
 from gearshift.freshness import Gear
 from gearshift.pipelines import recovery
 from gearshift.pipelines.checkpoint import Checkpoint, LocalFolder, Offsets
@@ -100,6 +100,7 @@ def test_a_pipeline_is_found_by_its_name_or_with_its_app(tmp_path: Path) -> None
 
 def test_starting_over_puts_the_folder_aside_and_says_where_it_begins(tmp_path: Path) -> None:
     ran(tmp_path, "app", "pipe")
+    (tmp_path / "app/pipe/ledger.json").write_text("")  # also where the ledger is damaged
     aside = recovery.start_over(kept(tmp_path, "pipe"), starts={"a": {0: 4}})
     assert aside is not None and (Path(aside.removeprefix("file://")) / "ledger.json").exists()
     assert Origin.read(LocalFolder(tmp_path / "app/pipe")) == Origin(starts={"a": {0: 4}})
@@ -117,6 +118,13 @@ def test_a_renamed_pipeline_has_its_ledger_and_writes_under_its_old_name(tmp_pat
     ran(tmp_path, "app", "other")
     with pytest.raises(DefinitionError, match=r"app\.other has run already; gearshift reset app\.other"):
         recovery.rename(kept(tmp_path, "newer"), "other")
+
+
+def test_an_origin_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for text in ("", "[]", '{"topics": {}}'):
+        (tmp_path / "origin.json").write_text(text)
+        with pytest.raises(LedgerError, match=r"origin\.json cannot be read"):
+            Origin.read(LocalFolder(tmp_path))
 
 
 @pytest.mark.parametrize(
