@@ -65,3 +65,30 @@ def keep(name: str) -> Keep:
         return timed.withWatermark("at", "1 day").dropDuplicatesWithinWatermark(["n"])
 
     return Keep(app, events, kept)
+
+
+@dataclass(frozen=True)
+class Republish:
+    """A pipeline, `keep`, from a topic to a table, and one, `publish`, from the table to a topic."""
+
+    app: gs.App
+    events: gs.Topic
+    copies: gs.Topic
+
+
+def republish(name: str) -> Republish:
+    """Declare both, in batches."""
+    app = gs.App(name)
+    events = app.topic(f"{name}-events", value=Event, key="key", partitions=3)
+    copies = app.topic(f"{name}-copies", value=Event, key="key", partitions=3)
+    kept = app.table(f"{name}_kept")
+
+    @app.pipeline(source=events, to=kept, gear="batch", freshness="1 day")
+    def keep(events: DataFrame) -> DataFrame:
+        return events
+
+    @app.pipeline(source=kept, to=copies, freshness="1 day")
+    def publish(kept: DataFrame) -> DataFrame:
+        return kept
+
+    return Republish(app, events, copies)

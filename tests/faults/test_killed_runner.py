@@ -11,12 +11,12 @@ import pytest
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
 from gearshift.freshness import Gear
-from gearshift.pipelines.ledger import count_between
+from gearshift.pipelines.ledger import Ledger, count_between
 from gearshift.pipelines.ledgers import find_ledgers
 from gearshift.settings import Settings
 from gearshift.tables import rows, table_uri
 from gearshift.topics import Admin
-from tests.faults.apps import copy_and_count, keep
+from tests.faults.apps import copy_and_count, keep, republish
 from tests.faults.processes import RunnerProcess, write_settings
 from tests.flow import Flow, highest_counts, seen_twice, values
 from tests.support import eventually
@@ -106,6 +106,34 @@ def test_a_runner_killed_in_the_middle_of_a_table_write_neither_loses_nor_double
     (ledger,) = find_ledgers(settings.checkpoints_uri)
     assert (ledger.gap, ledger.replayed) == (0, 0)
     assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+
+
+def test_a_runner_killed_in_the_middle_of_a_batch_from_a_table_to_a_topic_counts_what_it_writes_again(
+    unique: str, settings: Settings, folder: Path, connection: Connection
+) -> None:
+    declared = republish(unique)
+    text = f"from tests.faults.apps import republish\n\napp = republish({unique!r}).app\n"
+    (folder / "publishing.py").write_text(text, encoding="utf-8")
+    admin = Admin(connection)
+    admin.ensure([declared.events, declared.copies])
+    with Flow(connection, declared.events, rate=1, at_once=40_000) as flow:
+        eventually(lambda: flow.sent >= 40_000)
+    with RunnerProcess.of_file(settings, folder, "publishing.py") as runner:
+        wait_for_output(admin, declared.copies)
+        runner.kill()
+    with RunnerProcess.of_file(settings, folder, "publishing.py") as runner:
+        runner.gears()
+        eventually(lambda: publishing(settings).replayed)
+        runner.stop()
+    copied = values(connection, declared.copies)
+    assert {event.n for event in copied} == set(range(flow.sent))
+    killed, whole = publishing(settings).stretches
+    assert seen_twice(copied) > 0, "the batch was killed before it wrote anything"
+    assert (killed.replayed, whole.written, whole.retried) == (seen_twice(copied), flow.sent, 0)
+
+
+def publishing(settings: Settings) -> Ledger:
+    return next(each for each in find_ledgers(settings.checkpoints_uri) if each.pipeline == "publish")
 
 
 def wait_for_output(admin: Admin, topic: Topic) -> None:

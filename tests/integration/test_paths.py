@@ -19,16 +19,16 @@ from gearshift.topics import Producer
 from tests.flow import Count, Event, values
 from tests.support import eventually
 
-AWKWARD = "mein Projekt ü%20#1"
+AWKWARD, MOVED = "mein Projekt ü%20#1", "verschoben [2] & weg"
 
 
-def test_a_folder_with_a_space_an_umlaut_and_a_percent_sign_keeps_ledger_checkpoint_and_tables_together(
+def test_ledger_checkpoint_and_tables_stay_together_in_a_folder_of_any_name_and_when_it_moves(
     unique: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LC_ALL", "C")  # as under cron and systemd: Java then has no word for an umlaut
     project = tmp_path / AWKWARD
     shop = tmp_path / "Läden & Lager #1"
-    settings = settings.model_copy(update={"home": project / ".gearshift", "warehouse": str(shop)})
+    settings = settings.model_copy(update={"warehouse": str(shop)})
     app = gs.App(unique)
     events = app.topic(f"{unique}-events", value=Event, key="key", partitions=2)
     copies = app.topic(f"{unique}-copies", value=Event, key="key", partitions=2)
@@ -53,7 +53,10 @@ def test_a_folder_with_a_space_an_umlaut_and_a_percent_sign_keeps_ledger_checkpo
         return kept.groupBy("key").agg(F.max("n").alias("n"))
 
     sent = 0
-    for gears in ((Gear.REAL_TIME, Gear.BATCH), (Gear.NEAR_REAL_TIME, Gear.BATCH)):
+    for name, gears in ((AWKWARD, (Gear.REAL_TIME, Gear.BATCH)), (MOVED, (Gear.NEAR_REAL_TIME, Gear.BATCH))):
+        if project.exists():
+            project = project.rename(tmp_path / name)
+        settings = settings.model_copy(update={"home": project / ".gearshift"})
         with Runner(app, settings) as runner:
             connection = runner.engine.connection
             for gear in gears:
@@ -76,7 +79,7 @@ def test_a_folder_with_a_space_an_umlaut_and_a_percent_sign_keeps_ledger_checkpo
     assert list(answer) == [(sent, sent - 1)]
     answer = tables.sql(settings.warehouse_uri, "select count(*), max(n) from latest").rows
     assert list(answer) == [(5, sent - 1)]
-    assert {path.name for path in tmp_path.iterdir()} == {AWKWARD, shop.name}
+    assert {path.name for path in tmp_path.iterdir()} == {MOVED, shop.name}
     checkpoints = settings.home / "checkpoints" / unique
     assert {path.name for path in checkpoints.iterdir()} == {"copy", "count", "keep", "newest"}
     assert (settings.home / "logs" / "spark.log").exists()

@@ -6,17 +6,22 @@ import logging
 import queue
 import threading
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
 from gearshift.definitions import Pipeline, Table, Topic
-from gearshift.errors import GearshiftError, LedgerError
+from gearshift.errors import GearshiftError, LedgerError, QueryError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat, open_folder
 from gearshift.pipelines.dead_letters import SetAside, set_aside
 from gearshift.pipelines.engine import Engine, Versions
+from gearshift.pipelines.lease import Lease, take
 from gearshift.pipelines.ledger import Batch, Ledger, Stretch
 from gearshift.pipelines.listener import Progress
-from gearshift.pipelines.replays import count_replays
+from gearshift.pipelines.replays import count_of_batch, count_replays
+from gearshift.pipelines.tasks import Tasks
 from gearshift.topics import DeadLetters
 
 log = logging.getLogger(__name__)
@@ -34,11 +39,22 @@ class Books:
     """
 
     def __init__(self, engine: Engine, pipeline: Pipeline, letters: DeadLetters) -> None:
-        self.ledger = Ledger(open_folder(engine.folder_of(pipeline)), engine.graph.app, pipeline.name)
+        folder = open_folder(engine.folder_of(pipeline))
+        with ExitStack() as refused:
+            if (
+                pipeline.intervals is None
+            ):  # runs of intervals may go side by side: each has a file of its own
+                self._lease: Lease | None = take(folder, pipeline.name, home=engine.settings.home)
+                refused.callback(self._lease.release)
+            else:
+                self._lease = None
+            self.ledger = Ledger(folder, engine.graph.app, pipeline.name)
+            refused.pop_all()
         self._versions: Versions = {}
         self._engine = engine
         self._pipeline = pipeline
         self._letters = letters
+        self._tasks = Tasks(engine.spark, pipeline.name)
         self._lock = threading.RLock()
         self._reports: queue.Queue[tuple[Progress, Versions] | None] = queue.Queue()
         self._reported: dict[int, tuple[Progress, Versions]] = {}
@@ -81,8 +97,16 @@ class Books:
             self._news.notify_all()
         for thread in self._threads:
             thread.join(timeout=_CLOSE_WITHIN)
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
         if self._behind():
             log.error("%s: dead letters of the last batches are left for the next run", self._pipeline.name)
+
+    def require_lease(self) -> None:
+        """Raise if another runner has the checkpoint by now."""
+        if self._lease is not None:
+            self._lease.require()
 
     def check(self) -> None:
         """Refuse a checkpoint that this ledger is not about, or that would make a table skip new records."""
@@ -150,6 +174,12 @@ class Books:
             stretch.verified = stretch.verified or verified
             self.ledger.save()
 
+    def await_batch(self, stretch: Stretch, since_ms: int) -> None:
+        """Write down that a batch outside Spark's streaming begins to write; adding it ends this."""
+        with self._lock:
+            stretch.pending_ms = since_ms
+            self.ledger.save()
+
     def count_replays(self) -> int:
         """Count the replays of every ended stretch that has no count yet; how many there were."""
         total = 0
@@ -170,6 +200,7 @@ class Books:
     def add(self, batch: Batch) -> None:
         """Write down a batch that ran outside Spark's streaming: a full read of tables."""
         with self._lock:
+            self.ledger.stretches[-1].pending_ms = None
             self.ledger.add(batch)
 
     def _enter_all(self) -> None:
@@ -193,11 +224,45 @@ class Books:
             records=progress.records,
             written=self._rows.pop(progress.batch_id, progress.written),
             dead=sum(corrupt.count for corrupt in progress.corrupt.values()),
+            retried=self._count_retried(progress),
         )
         with self._news:
             if self.ledger.add(batch):
                 self._reported[batch.id] = progress, versions
                 self._news.notify_all()
+
+    def _count_retried(self, progress: Progress) -> int:
+        """How many records tasks wrote that Spark then ran again; the batch reports only those of the last attempts."""
+        target, stretch = self._pipeline.target, self.ledger.stretches[-1]
+        if not isinstance(target, Topic):
+            return 0  # a table takes the files of the last attempts
+        failed = 0
+        try:
+            failed = self._tasks.count_failed(f"runId = {progress.run_id}\nbatch = {progress.batch_id}")
+            if not failed:
+                return 0
+            if progress.written is None:
+                raise QueryError("Spark does not report how many records the batch has")
+            found = count_of_batch(
+                self._engine.connection,
+                self._engine.admin,
+                self._pipeline.name,
+                target,
+                stretch,
+                int(progress.began.timestamp() * 1000),
+                progress.settled_ms,
+            )
+        except (GearshiftError, Py4JError) as error:
+            stretch.at_least = True
+            stretch.note = (
+                f"what Spark wrote twice in batch {progress.batch_id}, where {failed or 'some'} tasks may have run "
+                f"again, is not counted: {error}"
+            )
+            return 0
+        retried = max(0, found - progress.written)
+        words = "%s: Spark ran %d tasks of batch %d again, which wrote %d records a second time"
+        log.warning(words, self._pipeline.name, failed, progress.batch_id, retried)
+        return retried
 
     def _behind(self) -> bool:
         """Whether a batch in the ledger has dead letters that were not looked after."""

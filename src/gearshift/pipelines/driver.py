@@ -22,17 +22,15 @@ from gearshift.freshness import Gear
 from gearshift.pipelines import engine as engines
 from gearshift.pipelines.books import Books
 from gearshift.pipelines.changes import BEGINS_ANEW
-from gearshift.pipelines.checkpoint import Offsets
 from gearshift.pipelines.continuity import Continuity
 from gearshift.pipelines.engine import Engine, Gate
 from gearshift.pipelines.failures import explain
 from gearshift.pipelines.interval_schedule import IntervalSchedule
 from gearshift.pipelines.known_schemas import KnownSchemas
-from gearshift.pipelines.ledger import Batch, Stretch
+from gearshift.pipelines.ledger import Stretch
 from gearshift.pipelines.listener import Progress
-from gearshift.pipelines.reading import kafka_options
+from gearshift.pipelines.table_batches import enter, run_over_tables
 from gearshift.pipelines.tasks import Tasks
-from gearshift.pipelines.writing import records
 from gearshift.schemas import Registry
 from gearshift.topics import DeadLetters
 
@@ -300,6 +298,12 @@ class Driver:
     def _look_after(self) -> None:
         if time.monotonic() < self._backoff_until:
             return
+        try:
+            self.books.require_lease()
+        except RunnerError:
+            self.stretch = None  # whoever has the checkpoint now keeps its ledger
+            self._interrupt()
+            raise
         if self.gear is Gear.BATCH:
             if self._is_due(datetime.now(UTC)):
                 self.start(Gear.BATCH, "calendar")
@@ -410,7 +414,7 @@ class Driver:
             self.query.awaitTermination()
         else:
             with self._tasks.tagged():
-                self._run_over_tables()
+                self._run_over_tables(stretch)
         if self._stopping.is_set():
             raise RunnerError(
                 "the runner stopped in the middle of a batch", hint="the next run does it again"
@@ -420,49 +424,18 @@ class Driver:
         self.books.settle(self._schedule.error if self._schedule is not None else None)
         self._rest()
 
-    def _run_over_tables(self) -> None:
-        if self._schedule is not None:
-            for entry in self._schedule.run(datetime.now(UTC), self._stopping):
-                self._enter(
-                    ends={each.table: {0: each.version} for each in entry.inputs.values()},
-                    records=sum(each.rows for each in entry.inputs.values()),
-                    written=entry.rows,
-                )
-            return
-        inputs = {
-            t.name: {0: tables.read_paths(self.engine.table_uri(t)).version}
-            for t in self.pipeline.tables.values()
-        }
-        frame = engines.transformed(self.engine, self.pipeline, {}, Gear.BATCH)
-        target = self.pipeline.target
-        if isinstance(target, Table):
-            # A table with a key takes rows by it, from a batch as well; another one is computed anew.
-            write = tables.upsert if target.key else tables.overwrite
-            written = write(target, self.engine.table_uri(target), frame).rows
-            self.engine.publisher.publish(target)
-        else:
+    def _run_over_tables(self, stretch: Stretch) -> None:
+        if self._schedule is None:
             schema_id = self._target_schema()
-            assert schema_id is not None
-            output = records(frame, self.pipeline, target, schema_id=schema_id, stamp=None)
-            written = output.count()
-            (
-                output.write.format("kafka")
-                .options(**kafka_options(self.engine.connection))
-                .option("topic", target.name)
-                .save()
+            run_over_tables(self.engine, self.pipeline, stretch, self.books, self._tasks, schema_id=schema_id)
+            return
+        for entry in self._schedule.run(datetime.now(UTC), self._stopping):
+            enter(
+                self.books,
+                ends={each.table: {0: each.version} for each in entry.inputs.values()},
+                records=sum(each.rows for each in entry.inputs.values()),
+                written=entry.rows,
             )
-        records_read = sum(
-            tables.read_paths(self.engine.table_uri(t)).rows for t in self.pipeline.tables.values()
-        )
-        self._enter(ends=inputs, records=records_read, written=written)
-
-    def _enter(self, *, ends: Offsets, records: int, written: int) -> None:
-        """Write down a batch over tables, which is in no log of Spark's."""
-        last = self.books.ledger.recent[-1].id if self.books.ledger.recent else -1
-        now = int(time.time() * 1000)
-        self.books.add(
-            Batch(id=last + 1, timestamp_ms=now, starts={}, ends=ends, records=records, written=written)
-        )
 
     def _write_table(self, frame: DataFrame, batch_id: int) -> None:
         target = self.pipeline.target

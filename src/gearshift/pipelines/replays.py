@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from gearshift.connection import Connection
@@ -11,6 +11,7 @@ from gearshift.pipelines.stretches import Stretch
 from gearshift.topics import Admin, ConsumedRecord, read
 
 STAMP = "gearshift.batch"
+Places = Mapping[tuple[str, int], int]
 
 
 def count_replays(
@@ -43,6 +44,42 @@ def _count_pending(connection: Connection, admin: Admin, target: Topic, stretch:
         for record in _from(connection, admin, target, first)
         if record.header(STAMP) is None and record.timestamp and first <= _ms(record.timestamp) <= last
     )
+
+
+def count_in_range(
+    connection: Connection, pipeline: str, target: Topic, stretch: Stretch, before: Places, after: Places
+) -> int:
+    """The records that a stretch wrote between two positions of its target, whoever else writes there."""
+    prefix = f"{pipeline}/{stretch.number}/".encode()
+    starts, ends = (
+        {partition: offset for (_, partition), offset in each.items()} for each in (before, after)
+    )
+    stamps = (record.header(STAMP) for record in read(connection, target.name, start=starts, end=ends))
+    return sum(
+        1 for stamp in stamps if (_time(stamp, prefix) is not None if stretch.stamped else stamp is None)
+    )
+
+
+def count_of_batch(
+    connection: Connection,
+    admin: Admin,
+    pipeline: str,
+    target: Topic,
+    stretch: Stretch,
+    first: int,
+    last: int,
+) -> int:
+    """The records that the batch between two times, in milliseconds, wrote into the target, with those of its retries."""
+    prefix = f"{pipeline}/{stretch.number}/".encode()
+    found = 0
+    for record in _from(connection, admin, target, first):
+        stamp = record.header(STAMP)
+        if stretch.stamped:
+            time = _time(stamp, prefix)
+        else:
+            time = _ms(record.timestamp) if stamp is None and record.timestamp else None
+        found += time is not None and first <= time <= last
+    return found
 
 
 def _time(stamp: bytes | None, prefix: bytes) -> int | None:

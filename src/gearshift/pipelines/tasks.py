@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 log = logging.getLogger(__name__)
 
 _TASKS_END_WITHIN = 10.0
+_REPORTED_WITHIN = 1.0
+_LATEST_JOBS = 100
 
 
 class Tasks:
@@ -22,10 +24,12 @@ class Tasks:
         self._context = spark.sparkContext
         self._pipeline = pipeline
         self._tag = f"gearshift-{pipeline}"
+        self._before = -1
 
     @contextmanager
     def tagged(self) -> Generator[None]:
         """Mark the jobs that this thread starts as this pipeline's; those of a streaming query are known by its run."""
+        self._before = next((job.jobId() for job in self._latest()), -1)
         self._context.addJobTag(self._tag)
         try:
             yield
@@ -51,6 +55,42 @@ class Tasks:
                 log.warning("%s: tasks of the stopped query still run", self._pipeline)
                 return
             time.sleep(0.01)
+
+    def count_failed(self, batch: str | None = None) -> int:
+        """How many attempts of tasks failed, and so were made again, in a batch of a query or in the tagged jobs.
+
+        A batch is known by the end of the description that Spark gives its jobs.
+
+        Spark's status store has the jobs, the newest first; a listener would be called for every task.
+        """
+        deadline = time.monotonic() + _REPORTED_WITHIN
+        while True:
+            jobs = list(self._jobs(batch))
+            # The store hears of the end of a job when everybody else does, not before.
+            if all(job.status().toString() != "RUNNING" for job in jobs) or time.monotonic() > deadline:
+                return sum(job.numFailedTasks() + job.numKilledTasks() for job in jobs)
+            time.sleep(0.02)
+
+    def _jobs(self, batch: str | None) -> Generator[Any]:
+        found = False
+        for job in self._latest():
+            if batch is None:
+                if job.jobId() <= self._before:
+                    return
+                ours = self._tag in job.jobTags().mkString(" ").split()
+            else:
+                ours = job.description().toString().endswith(f"{batch})")  # of an Option
+                if found and not ours:
+                    return
+            found = found or ours
+            if ours:
+                yield job
+
+    def _latest(self) -> Generator[Any]:
+        java: Any = self._context._jsc  # pyright: ignore[reportPrivateUsage]
+        jobs = java.sc().statusStore().jobsList(None)
+        for number in range(min(jobs.size(), _LATEST_JOBS)):
+            yield jobs.apply(number)
 
     def _stages(self, run_id: str) -> list[list[Any]]:
         """Of a query's latest jobs, what is known of their stages."""
