@@ -158,6 +158,7 @@ def rows(
     ages = [_age().alias(AGE), _tell(group).alias(TOLD)] if aged else []
     decoded = decode(raw, topic, versions).select(*needed, *ages)
     counts = [
+        F.count("*").alias("read"),
         F.count_if(CORRUPT).alias("corrupt"),
         F.min(F.when(F.col(CORRUPT), F.col("offset"))).alias("first"),
         F.max(F.when(F.col(CORRUPT), F.col("offset"))).alias("last"),
