@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from statistics import median
 
 from pyspark.sql import DataFrame
@@ -40,6 +41,7 @@ def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str,
     app, events, copies, counts = app_of_two(unique)
     with Runner(app, settings) as runner:
         connection = runner.engine.connection
+        threads = threading.active_count()
         shifts = []
         with Flow(connection, events, rate=500) as flow:
             eventually(lambda: flow.sent > 1000)
@@ -50,6 +52,9 @@ def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str,
                 eventually(lambda target=target: flow.sent > target + 1500)
         for name in ("copy", "count"):
             shifts.append(runner.shift(name, BATCH))
+        eventually(
+            lambda: threading.active_count() <= threads + 3
+        )  # a thread for each query would be 12 more
         ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
 
         copied = values(connection, copies)

@@ -13,7 +13,7 @@ from pyspark.java_gateway import ensure_callback_server_started  # pyright: igno
 from pyspark.sql import SparkSession
 
 from gearshift.pipelines.checkpoint import Offsets
-from gearshift.pipelines.ledger import count_between
+from gearshift.pipelines.java_threads import close_connection, current_connection
 from gearshift.pipelines.reading import offsets_of
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Progress:
             batch_id=report["batchId"],
             began=datetime.fromisoformat(report["timestamp"]).astimezone(UTC),
             took=timedelta(milliseconds=report["durationMs"]["triggerExecution"]),
-            records=report["numInputRows"] or count_between(starts, ends),
+            records=report["numInputRows"] or sum(metrics.get("read") or 0 for metrics in observed.values()),
             written=written if written >= 0 else None,
             starts=starts,
             ends=ends,
@@ -100,9 +100,11 @@ class _Listener:
 
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self._on_progress = on_progress
+        self._connections: dict[str, Any] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        """Nothing: the driver knows what it started."""
+        """Note the connection: Spark calls this in the query's own Java thread, which ends with the query."""
+        self._connections[event.runId().toString()] = current_connection()
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Hand the report on."""
@@ -117,7 +119,8 @@ class _Listener:
         """Nothing: no batch ran."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing: the driver waits for the end itself."""
+        """End the thread that the query's Java thread called here; the driver waits for the end itself."""
+        close_connection(self._connections.pop(event.runId().toString(), None))
 
 
 def listen(spark: SparkSession, on_progress: Callable[[Progress], None]) -> None:

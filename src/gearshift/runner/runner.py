@@ -22,6 +22,7 @@ from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker, Report
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
+from gearshift.pipelines.java_threads import leave_java
 from gearshift.pipelines.listener import Progress, listen
 from gearshift.pipelines.session import open_session
 from gearshift.pipelines.shift import Shifted, shift
@@ -165,12 +166,9 @@ class Runner:
         letters = self._exit.enter_context(DeadLetters(connection))
         self._checker = Checker(self.engine)
         self._checker.reports = dict(reports)
-        self.drivers = {
-            name: Driver(self.engine, pipeline, registry, letters)
-            for name, pipeline in self.graph.pipelines.items()
-        }
-        for driver in self.drivers.values():
-            self._at_exit(driver.books.close)
+        for name, pipeline in self.graph.pipelines.items():
+            self.drivers[name] = Driver(self.engine, pipeline, registry, letters)
+            self._at_exit(self.drivers[name].books.close)
         self._checker.drivers = self.drivers.values
         self._check(reports)
         listen(self.spark, self._on_progress)
@@ -284,12 +282,15 @@ class Runner:
         control.open()
 
     def _shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit) -> None:
-        done = self.shift(
-            pipeline,
-            Gear.named(gear),
-            now=now,
-            on_step=lambda step, words: emit({"step": step, "words": words}),
-        )
+        try:
+            done = self.shift(
+                pipeline,
+                Gear.named(gear),
+                now=now,
+                on_step=lambda step, words: emit({"step": step, "words": words}),
+            )
+        finally:
+            leave_java()  # each request has a thread of its own
         emit({"shifted": asdict(done)})
 
     def _on_progress(self, progress: Progress) -> None:

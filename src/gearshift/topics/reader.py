@@ -51,10 +51,10 @@ def read(
     Partitions that are not named are read from their beginning to what is their end now; with `start` or `end`
     given, only the partitions they name are read.
     """
-    admin = Admin(connection)
-    begins = {partition: offset for (_, partition), offset in admin.begin_offsets([topic]).items()}
-    # Up to the first open transaction: what lies beyond it cannot be read yet.
-    ends = {partition: offset for (_, partition), offset in admin.stable_offsets([topic]).items()}
+    with Admin(connection) as admin:
+        begins = {partition: offset for (_, partition), offset in admin.begin_offsets([topic]).items()}
+        # Up to the first open transaction: what lies beyond it cannot be read yet.
+        ends = {partition: offset for (_, partition), offset in admin.stable_offsets([topic]).items()}
     named = set(start or ()) | set(end or ()) or set(begins)
     for partition in named - set(begins):
         raise TopicError(
@@ -128,9 +128,9 @@ class Tail:
     """The records that come after it was opened, until it is closed; closing it from another thread ends it."""
 
     def __init__(self, connection: Connection, names: Iterable[str], *, from_beginning: bool = False) -> None:
-        admin = Admin(connection)
         names = list(names)
-        offsets = admin.begin_offsets(names) if from_beginning else admin.end_offsets(names)
+        with Admin(connection) as admin:
+            offsets = admin.begin_offsets(names) if from_beginning else admin.end_offsets(names)
         self._closed = Event()
         self._client, self._consumer = _consumer(connection)
         # From fixed offsets, so that nothing sent once this constructor is done can be missed.
