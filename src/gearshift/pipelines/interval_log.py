@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from gearshift.calendars import Interval
 from gearshift.definitions import Intervals
+from gearshift.errors import LedgerError
 from gearshift.pipelines.checkpoint import Folder
 
 FOLDER = "intervals"
 _FAILURE = ".failure"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +175,7 @@ class IntervalLog:
             self._folder.write(f"{FOLDER}/{entry.interval.name}.json", text)
 
     def _read(self, name: str) -> Entry | None:
-        text = self._folder.read(f"{FOLDER}/{name}")
-        return Entry.from_json(json.loads(text)) if text else None
+        return self._parsed(name, Entry.from_json)
 
     def _is_final(self, interval: Interval) -> bool:
         entry = self.of(interval)
@@ -182,7 +183,18 @@ class IntervalLog:
 
     def _read_failure(self, name: str) -> Failure | None:
         """A failure, unless a run that began later is in the table."""
-        text = self._folder.read(f"{FOLDER}/{name}")
-        failure = Failure.from_json(json.loads(text)) if text else None
+        failure = self._parsed(name, Failure.from_json)
         entry = self.of(failure.interval) if failure is not None else None
         return None if failure is None or (entry is not None and entry.began > failure.began) else failure
+
+    def _parsed(self, name: str, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
+        text = self._folder.read(f"{FOLDER}/{name}")
+        if text is None:
+            return None
+        try:
+            return parse(json.loads(text))
+        except (ValueError, KeyError, TypeError) as error:
+            raise LedgerError(
+                f"the ledger's entry {self._folder.place(f'{FOLDER}/{name}')} is damaged: {error or 'it is empty'}",
+                hint="remove it: the interval then counts as not run, and runs again",
+            ) from None

@@ -1,0 +1,37 @@
+"""`gearshift ledger` with damaged files: a sentence for each, and the others are shown; no Spark."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gearshift.pipelines.checkpoint import LocalFolder
+from gearshift.pipelines.ledger import Ledger
+from tests.command import GEARSHIFT
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("ledger.json", ""), ("ledger.json", '{"app": "shop", "gap'), ("intervals/2026-01.json", "[]")],
+)
+def test_a_damaged_ledger_is_a_sentence_and_the_others_are_shown(
+    tmp_path: Path, file: str, text: str
+) -> None:
+    shop = tmp_path / ".gearshift" / "checkpoints" / "shop"
+    for name in ("bills", "orders"):
+        Ledger(LocalFolder(shop / name), "shop", name).save()
+    damaged = shop / "bills" / file
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_text(text)
+    done = subprocess.run(
+        [GEARSHIFT, "ledger"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    said = " ".join(done.stderr.split())
+    assert "is damaged" in said
+    assert f"bills/{file}" in said.replace(" ", "")
+    if file == "ledger.json":
+        assert "shop.orders" in done.stdout
