@@ -30,6 +30,7 @@ def reset(
     settings = read_settings()
     with _alone(settings):
         kept = recovery.find(settings.checkpoints_uri, pipeline, new=True)
+        _require_free(settings, kept)
         starts = _starts(settings, kept, to)
         say(f"{kept} reads its topics from {to} and forgets its state")
         say(_consequence(kept.target))
@@ -64,6 +65,7 @@ def resume(
     settings = read_settings()
     with _alone(settings):
         kept = recovery.find(settings.checkpoints_uri, pipeline)
+        _require_free(settings, kept)
         if accept_change:
             recovery.accept_change(kept)
             say(f"{kept} goes on with its code as it is now")
@@ -83,6 +85,7 @@ def rename(
     settings = read_settings()
     with _alone(settings):
         kept = recovery.find(settings.checkpoints_uri, old)
+        _require_free(settings, kept)
         say(f"{recovery.rename(kept, new)} goes on where {kept} ended")
 
 
@@ -92,6 +95,15 @@ def _alone(settings: Settings) -> Generator[None]:
 
     with take_the_folder(settings.home, said=say):
         yield
+
+
+def _require_free(settings: Settings, kept: Kept) -> None:
+    """Refuse while a runner in another folder has the checkpoint."""
+    from gearshift.pipelines.checkpoint import open_folder
+    from gearshift.pipelines.lease import take
+
+    if kept.exists:
+        take(open_folder(kept.uri), kept.pipeline, home=settings.home).release()
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
-from gearshift.definitions import Pipeline, Table, Topic
-from gearshift.errors import GearshiftError, LedgerError, QueryError
+from gearshift.definitions import Pipeline, Topic
+from gearshift.errors import GearshiftError, QueryError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat, open_folder
 from gearshift.pipelines.dead_letters import SetAside, set_aside
@@ -108,25 +108,12 @@ class Books:
         if self._lease is not None:
             self._lease.require()
 
-    def check(self) -> None:
-        """Refuse a checkpoint that this ledger is not about, or that would make a table skip new records."""
-        self.ledger.require_checkpoint()
-        lag = self.ledger.describe_lag_of_checkpoint()
-        if lag is not None and isinstance(self._pipeline.target, Table):
-            raise LedgerError(
-                f"{lag}; table {self._pipeline.target.name} takes each batch number once, and would leave out the "
-                "records of the next ones",
-                hint="put the newer checkpoint back, or start over on purpose with "
-                f"gearshift reset {self._pipeline.name} --yes",
-                pipeline=self._pipeline.name,
-            )
-
     def open(self) -> None:
         """Make the ledger agree with what Spark's logs say before the first query starts."""
         if not self._pipeline.topics:
             self.settle()
             return
-        self.check()
+        self.ledger.require_checkpoint()
         if self.ledger.rebuild(self._pipeline.gear):
             log.warning(
                 "%s: there was no ledger; it was rebuilt from Spark's logs, and the history before is unknown",

@@ -256,7 +256,7 @@ class Runner:
         for name, driver in self.drivers.items():
             report = reports[name]
             report.require(driver.gear)
-            driver.books.check()
+            driver.books.ledger.require_checkpoint()
             self._checker.require_checkpoint(driver, driver.gear)
             driver.continuity.state = report.state
             if driver.gear is Gear.REAL_TIME:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gearshift.pipelines.checkpoint import LocalFolder
+from gearshift.pipelines.lease import take
 from gearshift.pipelines.ledger import Ledger
 from tests.command import GEARSHIFT
 
@@ -35,3 +36,19 @@ def test_a_damaged_ledger_is_a_sentence_and_the_others_are_shown(
     assert f"bills/{file}" in said.replace(" ", "")
     if file == "ledger.json":
         assert "shop.orders" in done.stdout
+
+
+def test_a_damaged_ledger_can_be_put_aside_and_not_while_a_runner_has_the_checkpoint(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path / ".gearshift" / "checkpoints" / "shop" / "bills")
+    folder.write("ledger.json", "")
+
+    def reset() -> subprocess.CompletedProcess[str]:
+        command = [GEARSHIFT, "reset", "bills", "--yes"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+
+    lease = take(folder, "bills", home=tmp_path)
+    assert "another runner has the checkpoint" in " ".join(reset().stderr.split())
+    assert folder.read("ledger.json") == ""
+    lease.release()
+    assert reset().returncode == 0
+    assert folder.read("ledger.json") is None
