@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 FILE = "lease.json"
 _RENEWED_EVERY = 5.0
-_FREE_AFTER = 3 * _RENEWED_EVERY
 _WRITERS_MEET_WITHIN = 1.0  # of two that write a free lease at once, the later write stays
 
 
@@ -46,7 +45,9 @@ class Lease(Protocol):
 
 def take(folder: Folder, pipeline: str, *, home: Path) -> Lease:
     """Take the lease of a pipeline's folder; refused, with who has it, while another runner holds it."""
-    return (_Lock if isinstance(folder, LocalFolder) else RenewedLease)(folder, pipeline, home)  # type: ignore[arg-type]
+    if isinstance(folder, LocalFolder):
+        return _Lock(folder, pipeline, home)
+    return RenewedLease(folder, pipeline, home)
 
 
 class _Lock:
@@ -104,7 +105,7 @@ class RenewedLease:
     def _await_free(self) -> None:
         """Return when the lease is free. Watching it needs no two clocks that agree."""
         found = self._folder.read(FILE)
-        until = time.monotonic() + 3 * self._every
+        until = time.monotonic() + 3 * self._every  # a renewal may come late
         while found and "released" not in found:
             time.sleep(self._every / 5)
             if self._folder.read(FILE) != found:
