@@ -73,7 +73,7 @@ class RunnerProcess:
         """The gear of every pipeline, once the runner answers and all of them run."""
 
         def running() -> dict[str, str] | None:
-            assert self._process.poll() is None, f"the runner ended:\n{self._said()}"
+            assert self._process.poll() is None, f"the runner ended:\n{self.said()}"
             try:
                 status = next(ask(self._home, "GET", "/status"))
             except RunnerError:
@@ -96,7 +96,7 @@ class RunnerProcess:
 
     def kill(self) -> None:
         """`kill -9`."""
-        assert self._process.poll() is None, f"the runner ended by itself:\n{self._said()}"
+        assert self._process.poll() is None, f"the runner ended by itself:\n{self.said()}"
         self._process.kill()
         self._process.wait()
 
@@ -105,13 +105,13 @@ class RunnerProcess:
         try:
             code = self._process.wait(_UP_WITHIN.total_seconds())
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the runner lives on:\n{self._said()}") from None
-        assert code == -signal.SIGKILL, f"the runner ended with {code}:\n{self._said()}"
+            raise AssertionError(f"the runner lives on:\n{self.said()}") from None
+        assert code == -signal.SIGKILL, f"the runner ended with {code}:\n{self.said()}"
 
     def stop(self) -> None:
         """Ask it to end, as Ctrl-C does."""
         self._process.terminate()
-        assert self._process.wait(_ENDS_WITHIN.total_seconds()) == 0, self._said()
+        assert self._process.wait(_ENDS_WITHIN.total_seconds()) == 0, self.said()
 
     def __enter__(self) -> Self:
         return self
@@ -127,5 +127,6 @@ class RunnerProcess:
         if error is not None and spark is not None and not gone([spark], within=timedelta(seconds=10)):
             os.kill(spark.number, signal.SIGKILL)
 
-    def _said(self) -> str:
+    def said(self) -> str:
+        """The end of its output."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-4000:]

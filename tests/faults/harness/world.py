@@ -122,9 +122,17 @@ class World:
     # the app
 
     def start_app(self) -> None:
-        """`gearshift run`; returns when it answers."""
+        """`gearshift run`; returns when all of it is started, whatever state it is in."""
         self._app = RunnerProcess.of_file(self.settings, self.folder, "app.py")
-        eventually(lambda: self.status() is not None)
+
+        def started() -> bool:
+            status = self.status()
+            return status is not None and len(status["deliveries"]) == len(GROUPS)
+
+        try:
+            eventually(started)
+        except AssertionError:
+            raise AssertionError(f"the app did not start:\n{self._app.said()}") from None
 
     def kill_app(self) -> None:
         """`kill -9` of the runner; its consumers end by themselves."""
