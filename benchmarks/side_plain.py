@@ -42,6 +42,7 @@ for setting, chosen in {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": limits,
     "spark.executor.extraJavaOptions": limits,
+    "spark.authenticate": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.liveUpdate.period": "0",
