@@ -257,6 +257,11 @@ def test_postgres_knows_a_topic_that_was_created_again_and_a_log_that_was_trunca
         "next_offset bigint NOT NULL, last_index integer NOT NULL, PRIMARY KEY (group_id, topic, partition))"
     )
     sql(f"INSERT INTO {unique}.gearshift_offsets VALUES ('group', 'readings', 0, 5, 0)")
+    sql(f"CREATE ROLE {unique} LOGIN PASSWORD 'secret'")
+    sql(f"GRANT USAGE ON SCHEMA {unique} TO {unique}")
+    another = psycopg.conninfo.make_conninfo(dsn, user=unique, password="secret")
+    with pytest.raises(DeliveryError, match="this user may not add them; run as its owner: ALTER TABLE"):
+        opened(Postgres(table=f"{unique}.t", dsn=another))
     table, other = (opened(Postgres(table=f"{unique}.t", dsn=dsn)) for _ in range(2))
     table.write(rows(range(10), "first", 1, "first"))
     other.write(rows(range(8, 12), "first", 1, "first"))

@@ -242,6 +242,9 @@ class Postgres:
         except psycopg.Error as error:
             connection.close()
             raise failures.of_a_statement(error, statements.OFFSETS) from error
+        except DeliveryError:
+            connection.close()
+            raise
         self._connection = connection
         return connection
 
@@ -279,7 +282,14 @@ class Postgres:
         if connection.execute(statements.FIND_TOPIC_ID, name).fetchone() is None:
             self._alone(connection)
             if connection.execute(statements.FIND_TOPIC_ID, name).fetchone() is None:
-                connection.execute(statements.migrate_offsets(self._offsets))
+                statement = statements.migrate_offsets(self._offsets)
+                try:
+                    connection.execute(statement)
+                except psycopg.errors.InsufficientPrivilege:
+                    raise DeliveryError(
+                        f"{statements.OFFSETS} lacks columns, and this user may not add them",
+                        hint=f"run as its owner: {statement.as_string(connection)}",
+                    ) from None
 
     def _create(self, connection: psycopg.Connection[Any], written: Sequence[Entry]) -> bool:
         """Make the table if it is missing; False if it is and there is only something to delete from it."""
