@@ -15,6 +15,7 @@ from gearshift.definitions import Pipeline, Table
 from gearshift.errors import BrokerUnreachableError, ContinuityError
 from gearshift.pipelines.checkpoint import Checkpoint, Offsets, open_folder
 from gearshift.pipelines.engine import Engine
+from gearshift.pipelines.ledger import FILE as LEDGER
 from gearshift.pipelines.ledger import SPARK, Ledger
 from gearshift.pipelines.origin import Origin, target_of
 from gearshift.topics import Admin
@@ -210,7 +211,7 @@ def _require_new(engine: Engine, pipeline: Pipeline) -> None:
     root = open_folder(f"{engine.settings.checkpoints_uri}/{engine.graph.app}")
     reads = {topic.name for topic in pipeline.topics.values()}
     for name in sorted(root.names("")):
-        if name in engine.graph.pipelines or not reads:
+        if name in engine.graph.pipelines or not reads or root.read(f"{name}/{LEDGER}") is None:
             continue
         uri = f"{engine.settings.checkpoints_uri}/{engine.graph.app}/{name}"
         origin = Origin.read(open_folder(uri))
