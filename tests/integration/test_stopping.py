@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift import tables
+from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from gearshift.topics import Producer
 from tests.arrow_frames import ArrowFrame
-from tests.flow import Event, values
+from tests.flow import Count, Event, highest_counts, values
 from tests.support import eventually
 
 
@@ -86,6 +89,53 @@ def test_closing_a_busy_batch_pipeline_leaves_the_others_alone(unique: str, sett
         eventually(lambda: values(runner.engine.connection, copies))
         assert query is not None
         assert (copying.query, query.isActive, copying.condition.restarts) == (query, True, 0)
+
+
+def test_a_stop_or_a_shift_out_of_real_time_ends_the_batch_and_replays_nothing(
+    unique: str, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The checkpoint is ten minutes away and two partitions of three are idle."""
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key", partitions=3)
+    copies = app.topic(f"{unique}-copies", value=Event, key="key", partitions=3)
+    counts = app.topic(f"{unique}-counts", value=Count, key="key")
+
+    @app.pipeline(source=events, to=copies, gear="real-time")
+    def copy(events: DataFrame) -> DataFrame:
+        return events
+
+    @app.pipeline(source=events, to=counts, gear="real-time")
+    def count(events: DataFrame) -> DataFrame:
+        return events.groupBy("key").agg(F.count("*").alias("count"))
+
+    def send_five(runner: Runner, first: int) -> None:
+        connection = runner.engine.connection
+        with Producer(connection) as producer:
+            for number in range(first, first + 5):
+                producer.send(events, Event("k", number))
+        eventually(lambda: len(values(connection, copies)) >= first + 5, every=0.3)
+        eventually(lambda: highest_counts(values(connection, counts)).get("k") == first + 5, every=0.3)
+
+    far = settings.model_copy(update={"checkpoint_interval": timedelta(minutes=10)})
+    with Runner(app, far) as runner:
+        assert runner.engine.endings is not None
+        assert runner.engine.endings.works, "Spark's or Kafka's internals changed: see pipelines/ending.py"
+        send_five(runner, 0)
+    ledgers = [driver.books.ledger for driver in runner.drivers.values()]
+    assert [sum(stretch.records for stretch in ledger.stretches) for ledger in ledgers] == [5, 5]
+    with Runner(app, far) as runner:
+        send_five(runner, 5)
+        done = [runner.shift(name, Gear.NEAR_REAL_TIME) for name in ("copy", "count")]
+        assert [each.replayed for each in done] == [0, 0]
+        assert all(each.waited < 60 for each in done)
+        send_five(runner, 10)
+        connection = runner.engine.connection
+        copied = values(connection, copies)
+        assert sorted(event.n for event in copied) == list(range(15))
+        for driver in runner.drivers.values():
+            assert (driver.books.ledger.gap, driver.books.ledger.replayed) == (0, 0)
+            assert driver.condition.restarts == 0
+    assert "again at the next start" not in caplog.text
 
 
 def test_a_runner_that_has_ended_keeps_no_client_of_kafka_open(unique: str, settings: Settings) -> None:

@@ -184,6 +184,28 @@ class Books:
                 total += counted
         return total
 
+    def report_uncommitted(self) -> None:
+        """Say what the stretch that just ended wrote for a batch which will run again."""
+        target, stretch = self._pipeline.target, self.ledger.last
+        if not isinstance(target, Topic) or stretch is None:
+            return
+        try:
+            found = count_replays(
+                self._engine.connection, self._engine.admin, self._pipeline.name, target, stretch
+            )
+        except GearshiftError as error:
+            log.warning(
+                "%s: stopped in mid-batch; what is written again is not known: %s", self._pipeline.name, error
+            )
+            return
+        if found:
+            log.warning(
+                "%s: stopped in mid-batch; %d records are written to %s again at the next start",
+                self._pipeline.name,
+                found,
+                target.name,
+            )
+
     def add(self, batch: Batch) -> None:
         """Write down a batch that ran outside Spark's streaming: a full read of tables."""
         with self._lock:

@@ -7,6 +7,8 @@ import math
 import re
 import threading
 import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -39,6 +41,7 @@ log = logging.getLogger(__name__)
 _LONGEST_BACKOFF = 60.0
 _SILENT_FOR = 2.0  # seconds a real-time query must run before silence counts as health
 _WORKS_WITHIN = 60.0
+_BATCH_ENDS_WITHIN = 10.0
 _NO_SLOT = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 _SLOT_FREE_WITHIN = 0.2
 
@@ -107,13 +110,16 @@ class Driver:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop at once; what real-time had not committed is replayed, and counted, at the next start."""
+        """Stop at the end of the batch under way; if it does not come soon, in its middle, and say what that costs."""
         self._stopping.set()
         if not self.lock.acquire(timeout=0.5):  # a batch is running, or a shift waits for the end of one
             self._interrupt()
             self.lock.acquire()
         try:
-            self.halt()
+            with self.ended_batch() as ended:
+                self.halt()
+            if not ended:
+                self.books.report_uncommitted()
             self.condition.state = "stopped"
         finally:
             self.lock.release()
@@ -148,6 +154,37 @@ class Driver:
                 return self.start(gear, answer)
             raise failure from error
         return stretch
+
+    @contextmanager
+    def ended_batch(self) -> Generator[bool]:
+        """Bring the batch under way to its end, and let no other write until this is left; whether it ended in time."""
+        query, endings = self.query, self.engine.endings
+        if query is None or not query.isActive or self.gear is Gear.BATCH:
+            yield True
+            return
+        if self.gear is Gear.NEAR_REAL_TIME:
+            yield not query.status["isTriggerActive"] or self._await_end(query)
+            return
+        with ExitStack() as left:
+            ended = False
+            if endings is not None and endings.works:
+                left.enter_context(endings.ending(self.engine.groups_of(self.pipeline)))
+                ended = self._await_end(query)
+            if not ended:
+                left.close()  # it is read on until it is stopped
+            yield ended
+
+    def _await_end(self, query: StreamingQuery) -> bool:
+        """Wait for the report of a batch that ended after this was called."""
+        run_id, now_ms, until = str(query.runId), time.time() * 1000, time.monotonic() + _BATCH_ENDS_WITHIN
+        latest, after = self.condition.progress, -1
+        if latest is not None and latest.run_id == run_id:
+            after = latest.batch_id
+        while (found := self.wait_for_progress(run_id, until, after=after)) is not None:
+            if found.settled_ms >= now_ms:
+                return True
+            after = found.batch_id
+        return False
 
     def await_calendar(self) -> None:
         """Go back to batch without running one: the calendar says when."""

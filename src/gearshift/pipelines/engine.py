@@ -20,6 +20,7 @@ from gearshift.freshness import Gear
 from gearshift.location import spark_path
 from gearshift.pipelines import planning, reading, writing
 from gearshift.pipelines.checkpoint import open_folder
+from gearshift.pipelines.ending import Endings
 from gearshift.pipelines.live import group_prefix
 from gearshift.pipelines.origin import Origin
 from gearshift.pipelines.publishing import Publisher
@@ -44,6 +45,7 @@ class Engine:
     read: dict[tuple[str, str], Read] = field(
         default_factory=dict[tuple[str, str], "Read"], repr=False, compare=False
     )
+    endings: Endings | None = field(default=None, repr=False, compare=False)
     publisher: Publisher = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,10 @@ class Engine:
         """
         writers = [each for each in self.graph.pipelines.values() if each.target == pipeline.target]
         return gear is Gear.REAL_TIME or len(writers) > 1
+
+    def groups_of(self, pipeline: Pipeline) -> list[str]:
+        """What the names of the consumer groups begin with that read a pipeline's topics."""
+        return [group_prefix(self.query_name(pipeline), source) for source in pipeline.topics]
 
     def query_name(self, pipeline: Pipeline) -> str:
         """The name Spark and Kafka's tools know a pipeline by."""

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
+GROUP = "gearshift-"
 AGE_PROPERTY = "gearshift.age."
 CORRUPT_PROPERTY = "gearshift.corrupt."
 AGE_SLOTS = 64
@@ -41,7 +42,7 @@ def group_prefix(query: str, source: str) -> str:
     >>> group_prefix("meter.load_alerts", "readings")
     'gearshift-meter.load_alerts-readings'
     """
-    return f"gearshift-{query}-{source}"
+    return f"{GROUP}{query}-{source}"
 
 
 def quantiles(ages: list[int]) -> tuple[float, float] | None:
@@ -113,7 +114,7 @@ class Gauges:
         pattern = self._jvm.javax.management.ObjectName(_BEANS)
         told = str(self._query.invoke(self._server, self._array("Object", pattern, None)).toString())
         names = [f"kafka.consumer:{name}" for name in told.strip("[]").split("kafka.consumer:")[1:]]
-        names = [name.rstrip(", ") for name in names if "client-id=consumer-gearshift-" in name]
+        names = [name.rstrip(", ") for name in names if f"client-id=consumer-{GROUP}" in name]
         known, attribute = self._beans, "records-lag"
         self._beans = {
             name: known.get(name)

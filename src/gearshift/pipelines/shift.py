@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -50,11 +51,14 @@ def shift(driver: Driver, gear: Gear, checker: Checker, *, now: bool = False, on
             on_step("done", f"{pipeline.name} runs in {gear} already")
             return Shifted(pipeline=pipeline.name, before=before, after=gear, waited=0, pause=0, replayed=0)
         asked = time.monotonic()
-        if not now:
-            _wait_for_boundary(driver, on_step)
-        stopped = time.monotonic()
-        on_step("stop", f"stopping {before}")
-        driver.halt()
+        if not now and before is Gear.REAL_TIME:
+            on_step("boundary", "ending the batch under way")
+        with driver.ended_batch() if not now else nullcontext(True) as at_boundary:
+            if not at_boundary:
+                _wait_for_boundary(driver, on_step)
+            stopped = time.monotonic()
+            on_step("stop", f"stopping {before}")
+            driver.halt()
         try:
             pause = _run(driver, gear, f"shift from {before}", stopped, on_step)
         except Exception as raised:  # whatever it was: a pipeline never stays between two gears

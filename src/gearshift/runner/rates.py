@@ -14,7 +14,7 @@ from gearshift.freshness import Gear
 from gearshift.pipelines.checkpoint import flat
 from gearshift.pipelines.driver import Driver
 from gearshift.pipelines.engine import Engine
-from gearshift.pipelines.live import Gauges, Live, Partition, group_prefix, quantiles
+from gearshift.pipelines.live import Gauges, Live, Partition, quantiles
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Rates:
         behind = dict(left)
         latency = before.latency_ms if before is not None else None
         if _is_open(driver):
-            groups = [group_prefix(self._engine.query_name(pipeline), source) for source in pipeline.topics]
+            groups = self._engine.groups_of(pipeline)
             for place, lag in [item for group in groups for item in live.lag.get(group, {}).items()]:
                 if place in left:
                     behind[place] = min(lag, left[place])

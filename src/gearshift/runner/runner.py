@@ -21,6 +21,7 @@ from gearshift.errors import DefinitionError, GearshiftError
 from gearshift.freshness import Gear
 from gearshift.pipelines.checks import Checker, Report
 from gearshift.pipelines.driver import Driver
+from gearshift.pipelines.ending import Endings
 from gearshift.pipelines.engine import Engine
 from gearshift.pipelines.java_threads import leave_java
 from gearshift.pipelines.listener import Progress, listen
@@ -87,6 +88,7 @@ class Runner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close_drivers()
         self._exit.close()
 
     def shift(
@@ -160,7 +162,12 @@ class Runner:
                 self._at_exit(self.spark.stop)
             reports = checking.result()
         self.engine = Engine(
-            spark=self.spark, connection=connection, settings=self.settings, graph=self.graph, admin=admin
+            spark=self.spark,
+            connection=connection,
+            settings=self.settings,
+            graph=self.graph,
+            admin=admin,
+            endings=Endings(self.spark),
         )
         self._at_exit(self.engine.publisher.close)
         letters = self._exit.enter_context(DeadLetters(connection))
@@ -218,6 +225,13 @@ class Runner:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+    def _close_drivers(self) -> None:
+        """End the pipelines side by side, before anything that they need: each waits for the end of its batch."""
+        with ThreadPoolExecutor(max(1, len(self.drivers))) as pool:
+            for driver, closing in [(each, pool.submit(each.close)) for each in self.drivers.values()]:
+                if error := closing.exception():
+                    log.warning("%s: not closed cleanly: %s", driver.pipeline.name, error)
 
     def _open_sources(self, connection: Connection) -> None:
         makers: dict[str, Callable[[], Source]] = {
