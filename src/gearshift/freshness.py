@@ -76,7 +76,7 @@ class Freshness:
         >>> Freshness.parse("month")
         Freshness(count=1, unit='month')
         """
-        match = re.fullmatch(r"\s*(\d{1,15})?\s*([a-zA-Z]+)\s*", text)
+        match = re.fullmatch(r"\s*(\d{1,15})?\s*([a-zA-Z]+)\s*", str(text))
         word = match[2].lower() if match else ""
         unit = _SHORT.get(word, word.removesuffix("s"))
         count = int(match[1] or 1) if match else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +38,21 @@ LARGEST_RECORD = 64 << 20  # for clients that leave it to the topic's own max.me
 # its own lines are for those who ask: `logging.getLogger("gearshift.librdkafka")`.
 LOG = logging.getLogger("gearshift.librdkafka")
 LOG.addHandler(logging.NullHandler())
+# A coordinator that moves or loads, and a connection that closes before it was up, are states that librdkafka retries.
+_RETRIED = re.compile(
+    r"Coordinator (load in progress|not available)|Not coordinator|transport failure \(after \d+ms in state DOWN"
+)
+
+
+def _demote_retried(record: logging.LogRecord) -> bool:
+    """Let a line about a state that is retried through as debug only."""
+    if _RETRIED.search(record.getMessage()):
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return LOG.isEnabledFor(logging.DEBUG)
+    return True
+
+
+LOG.addFilter(_demote_retried)
 
 _AWAY = {
     KafkaError._TRANSPORT,

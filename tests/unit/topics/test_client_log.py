@@ -1,0 +1,29 @@
+"""What a user sees of librdkafka's own log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from gearshift.topics.client import LOG
+
+RETRIED = (
+    "GETPID [gearshift#producer-3] [thrd:main]: Failed to acquire idempotence PID from broker 127.0.0.1:9092/1: "
+    "Broker: Coordinator load in progress: retrying",
+    "COMMIT [gearshift#consumer-1] [thrd:main]: Broker: Not coordinator: retrying",
+)
+TOLD = "FAIL [gearshift#producer-1] [thrd:x]: SASL authentication error: invalid credentials"
+
+
+def test_states_that_are_retried_are_for_those_who_ask(caplog: pytest.LogCaptureFixture) -> None:
+    for line in (*RETRIED, TOLD):
+        LOG.warning("%s", line)
+    assert [record.getMessage() for record in caplog.records] == [TOLD]
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, LOG.name):
+        for line in RETRIED:
+            LOG.warning("%s", line)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("DEBUG", line) for line in RETRIED
+    ]
