@@ -39,8 +39,11 @@ def use_profile(name: str | None) -> None:
 def read_settings(**flags: Any) -> Settings:
     """The settings of this command."""
     from gearshift import settings
+    from gearshift.stack.files import require_folder
 
-    return settings.load({**_chosen, **flags})
+    found = settings.load({**_chosen, **flags})
+    require_folder(found.home)
+    return found
 
 
 def print_json(data: Any) -> None:
@@ -76,9 +79,20 @@ class _JsonLines(logging.Formatter):
         return json.dumps(entry)
 
 
+class _CurrentStderr(logging.Handler):
+    """Writes to what stderr is at the moment: while `run` draws its table, lines go above it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
 def set_up_logging(log_format: str, level: int) -> None:
     """Logs go to stderr, one line an event."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _CurrentStderr()
     plain = RedactingFormatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if log_format == "json" else plain)
     logging.basicConfig(level=level, handlers=[handler], force=True)

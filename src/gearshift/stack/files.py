@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from gearshift.errors import StackError
+from gearshift.errors import DiskError, SettingsError, StackError
+
+_HINT = "set home to a folder you can write"
 
 
 @contextmanager
@@ -42,10 +44,27 @@ def private_home(home: Path) -> Path:
 
     One of another name that the user has made keeps its mode: it may be there for more than us.
     """
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if home.name == ".gearshift":
-        narrow(home)
+    require_folder(home)
+    try:
+        ours = home.name == ".gearshift" or not home.exists()
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if home.name == ".gearshift":
+            narrow(home)
+        if ours and not (home / ".gitignore").exists():
+            (home / ".gitignore").write_text("*\n", encoding="utf-8")  # a commit would publish the passwords
+    except OSError as error:
+        raise DiskError(f"cannot write {home}: {error.strerror}", hint=_HINT) from None
+    if not os.access(home, os.W_OK | os.X_OK):
+        raise DiskError(f"cannot write {home}", hint=_HINT)
     return home
+
+
+def require_folder(home: Path) -> None:
+    """Refuse a file in the place of our folder."""
+    if home.exists() and not home.is_dir():
+        raise SettingsError(
+            f"{home} is a file, not a folder", hint="move it away, or set `home` to another folder"
+        )
 
 
 def narrow(folder: Path) -> None:

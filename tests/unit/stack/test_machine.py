@@ -26,9 +26,7 @@ def test_too_little_disk_names_the_folder(tmp_path: Path) -> None:
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        DiskError, match=r"cannot write .*file/home/stack: Not a directory; set home to a folder"
-    ):
+    with pytest.raises(DiskError, match=r"cannot write .*file/home: Not a directory; set home to a folder"):
         machine.require_writable(tmp_path / "file" / "home", tmp_path / "file" / "home" / "stack")
 
 
