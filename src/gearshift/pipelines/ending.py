@@ -94,10 +94,19 @@ public class EndableConsumers extends ConsumerDelegateCreator {
       while (true) {
         if (isEnding(group)) return new ConsumerRecords(Collections.singletonMap(partition, new Ended()));
         Duration left = Duration.ofNanos(Math.max(0L, until - System.nanoTime()));
-        long before = consumer.position(partition);
+        long before = position(partition);
         ConsumerRecords found = consumer.poll(left.compareTo(SLICE) < 0 ? left : SLICE);
         if (!found.isEmpty() || System.nanoTime() >= until) return found;
-        if (consumer.position(partition) != before) return found;
+        long after = position(partition);
+        if (before >= 0 && after >= 0 && before != after) return found;
+      }
+    }
+
+    private long position(TopicPartition partition) {
+      try {
+        return consumer.position(partition, Duration.ZERO);
+      } catch (org.apache.kafka.common.errors.TimeoutException leaderIsUnknown) {
+        return -1L;
       }
     }
   }
