@@ -8,14 +8,17 @@ measurement, and to a table; `--only` measures some of them and leaves the other
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,10 @@ from gearshift import stack
 from gearshift.connection import Connection
 from gearshift.delivery.once import Once
 from gearshift.settings import load
+from gearshift.sources.requests import KnownKeys, Request
+from gearshift.sources.taken import Position, TakenFiles
+from gearshift.topics import MarkedTransactions
+from gearshift.topics.marked import Learned
 
 RESULTS = Path(__file__).parent / "results" / "remembered.json"
 _WRITTEN_AT_ONCE = 50_000
@@ -83,8 +90,86 @@ def _take_over(connection: Connection, count: int) -> Measured:
     }
 
 
+def idempotency_keys(connection: Connection, count: int) -> Measured:
+    """So many Idempotency-Keys of HTTP requests within a day: 8,640,000 are 100 a second."""
+    body = hashlib.blake2b(b"a body", digest_size=16).hexdigest().encode()
+    written = mark(
+        connection, "keys", ((f"readings/{uuid.UUID(int=n)}".encode(), body) for n in range(count))
+    )
+    return {"seconds_to_write": written, **in_a_new_process(_open_keys, connection, count)}
+
+
+def taken_files(connection: Connection, count: int) -> Measured:
+    """So many files that a folder's source has taken."""
+    position = Position(rows=1_000, sent=1_000, done=True).write()
+    written = mark(connection, "taken", ((_file(n), position) for n in range(count)))
+    return {"seconds_to_write": written, **in_a_new_process(_open_files, connection, count)}
+
+
+class _Forgotten:
+    """Marks of which the process that writes them keeps nothing."""
+
+    read_to = 0
+
+    def learn(self, name: bytes, value: bytes, at: float) -> None:
+        """Keep nothing."""
+
+
+def mark(connection: Connection, name: str, marks: Iterable[tuple[bytes, bytes]]) -> float:
+    """Write marks as a source does, many in a transaction; the seconds it took."""
+    transactions = MarkedTransactions(connection, name, _Forgotten())
+    began, coming = time.perf_counter(), iter(marks)
+    while some := list(islice(coming, _WRITTEN_AT_ONCE)):
+        transactions.begin()
+        for key, value in some:
+            transactions.note(key, value)
+        transactions.commit()
+    transactions.close()
+    return round(time.perf_counter() - began, 1)
+
+
+def _open_keys(connection: Connection, count: int) -> Measured:
+    keys = KnownKeys()
+    measured = _opened(connection, "keys", keys, count)
+    again = Request.of("readings", [], str(uuid.UUID(int=count - 1)), b"a body")
+    assert keys.came_before(again)
+    assert not keys.came_before(Request.of("readings", [], "new", b"a body"))
+    return measured
+
+
+def _open_files(connection: Connection, count: int) -> Measured:
+    files = TakenFiles()
+    measured = _opened(connection, "taken", files, count)
+    assert files.is_taken(_file(count - 1))
+    assert not files.is_taken(_file(count))
+    return measured
+
+
+def _opened(connection: Connection, name: str, marks: Learned, count: int) -> Measured:
+    """Open the transactions of a source that starts, and then once more, as after a failure."""
+    before, began, cpu = memory(), time.perf_counter(), time.process_time()
+    MarkedTransactions(connection, name, marks).close()
+    took, worked, grown = time.perf_counter() - began, time.process_time() - cpu, memory() - before
+    began = time.perf_counter()
+    MarkedTransactions(connection, name, marks).close()
+    return {
+        "marks": count,
+        "seconds_to_open": round(took, 1),
+        "cpu_seconds_to_open": round(worked, 1),
+        "seconds_to_open_again": round(time.perf_counter() - began, 1),
+        "megabytes": round(grown / 1e6, 1),
+        "bytes_each": round(grown / count, 1),
+    }
+
+
+def _file(number: int) -> bytes:
+    return hashlib.blake2b(b"%d" % number, digest_size=16).hexdigest().encode() + b"/orders-%d.csv" % number
+
+
 MEASUREMENTS: dict[str, tuple[Callable[[Connection, int], Measured], int]] = {
     "once_by": (once_by, 10_000_000),
+    "idempotency_keys": (idempotency_keys, 8_640_000),
+    "taken_files": (taken_files, 100_000),
 }
 """By name: what is measured, and with how many."""
 

@@ -19,7 +19,15 @@ from gearshift.errors import (
     ProduceError,
     RetriableError,
 )
-from gearshift.topics import Admin, Producer, TransactionalProducer, partition_of, read
+from gearshift.topics import (
+    Admin,
+    LatestMarks,
+    MarkedTransactions,
+    Producer,
+    TransactionalProducer,
+    partition_of,
+    read,
+)
 from tests.support import eventually, librdkafka
 
 HERE = Location(__file__, 1)
@@ -157,3 +165,35 @@ def went_through(producer: TransactionalProducer, topic: str, value: bytes) -> b
     except RetriableError:
         return False
     return True
+
+
+def test_marks_are_read_once_however_often_the_transactions_are_opened(
+    connection: Connection, unique: str
+) -> None:
+    class Counted(LatestMarks):
+        learned = 0
+
+        def learn(self, name: bytes, value: bytes, at: float) -> None:
+            self.learned += 1
+            super().learn(name, value, at)
+
+    name, ours = f"{unique}.requests", Counted()
+    first = MarkedTransactions(connection, name, ours)
+    for number in range(3):
+        first.begin()
+        first.note(b"a", b"%d" % number)
+        first.commit()
+    first.begin()
+    first.note(b"a", b"taken back")
+    first.abort()
+    # As after a failure: what this process noted itself it knows, and what another one did meanwhile it reads.
+    MarkedTransactions(connection, name, ours).close()
+    assert (ours, ours.learned) == ({b"a": b"2"}, 3)
+    other = MarkedTransactions(connection, name, LatestMarks())
+    other.begin()
+    other.note(b"b", b"theirs")
+    other.commit()
+    other.close()
+    MarkedTransactions(connection, name, ours).close()
+    assert (ours, ours.learned) == ({b"a": b"2", b"b": b"theirs"}, 4)
+    first.close()

@@ -122,6 +122,10 @@ def test_a_person_compacts_and_vacuums_a_table(bills: str, ask: Ask) -> None:
     ("words", "code", "message"),
     [
         (("show", "bils"), 1, "error: no table bils in file://.*\n  try: did you mean bills"),
+        (("sql", ""), 2, "QUERY: is empty; write one"),
+        (("sql", " \n"), 2, "QUERY: is empty; write one"),
+        (("sql", "\udcff"), 2, "QUERY: is not UTF-8 text"),
+        (("sql", "/* nothing */"), 1, "error: there is no query\n  try: write one"),
         (("sql", "SELECT * FROM nothing"), 1, "(?s)the query failed: .*nothing does not exist.*the tables at .* are bills"),
         (("sql", "FROM bills@v7"), 1, "table bills has no version 7 *\n  try: its versions are 0 to 2"),
         (("sql", "FROM bills", "--as-of", "2020-01-01T00:00Z"), 1, "is not known at 2020-01-01T00:00:00"),

@@ -137,6 +137,12 @@ def sql(
 
     settings = read_settings()
     asked = sys.stdin.read() if query == "-" else query
+    if not asked.strip():
+        raise typer.BadParameter(
+            'is empty; write one, such as "SELECT * FROM orders LIMIT 5"', param_hint="QUERY"
+        )
+    if not asked.isascii() and any("\ud800" <= each <= "\udfff" for each in asked):
+        raise typer.BadParameter("is not UTF-8 text", param_hint="QUERY")
     moment = _instant(as_of) if as_of is not None else None
     if engine == "duckdb":
         answer = tables.sql(settings.warehouse_uri, asked, as_of=moment)

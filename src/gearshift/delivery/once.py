@@ -10,9 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from gearshift.delivery.remembered import SIZE, Remembered
 from gearshift.errors import GearshiftError
 from gearshift.topics import Marks
+from gearshift.topics.remembered import SIZE, Remembered
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection

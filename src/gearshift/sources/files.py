@@ -6,12 +6,10 @@ the mark of how far it came; whoever starts again reads the marks first and goes
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
 import time
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -22,6 +20,7 @@ from gearshift.schemas import Registry
 from gearshift.sources.arrivals import REFUSED, TAKEN, Folder, Seen, is_being_written, shown
 from gearshift.sources.encoded import Encoded
 from gearshift.sources.file_rows import FileReader, FileRow, ends_with
+from gearshift.sources.taken import Position, TakenFiles
 from gearshift.topics import MarkedTransactions, Pressure
 from gearshift.topics.dead_letters import CONNECT, OURS
 
@@ -43,25 +42,6 @@ _WITHIN = timedelta(seconds=60)
 _LOOKS_UP_EVERY = 1_000  # rows
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far a file has been taken."""
-
-    rows: int = 0
-    sent: int = 0
-    dead: int = 0
-    done: bool = False
-
-    @classmethod
-    def read(cls, mark: bytes) -> Position:
-        """The position that a mark says."""
-        return cls(**json.loads(mark))
-
-    def write(self) -> bytes:
-        """The mark that says this position."""
-        return json.dumps(asdict(self)).encode()
-
-
 class Files:
     """Takes the files of one folder, oldest first, until it is closed."""
 
@@ -78,6 +58,7 @@ class Files:
         self._connection = connection
         self._encoded: Encoded | None = None
         self._transactions: MarkedTransactions | None = None
+        self._marks = TakenFiles()
         self._pressure = Pressure(connection)
         self._stays: set[tuple[str, Seen]] = set()
         """Files that are done with and could not be moved."""
@@ -189,7 +170,9 @@ class Files:
                 if may_be_cut and not self._folder.is_long_quiet(path):
                     return
                 digest = self._surveyed(file, seen)
-                if digest is None or not self._sent_all(file, path, seen, f"{digest}/{path.name}"):
+                if digest is None or not self._sent_all(
+                    file, path, seen, digest.encode() + b"/" + os.fsencode(path.name)
+                ):
                     return
         except FileNotFoundError:
             return  # its owner took it away again
@@ -214,17 +197,17 @@ class Files:
             return None
         return digest if _unchanged(file, seen) else None
 
-    def _sent_all(self, file: BinaryIO, path: Path, seen: Seen, mark: str) -> bool:
+    def _sent_all(self, file: BinaryIO, path: Path, seen: Seen, mark: bytes) -> bool:
         """Send what is not sent yet of a file; False if it changed under way, or we are to stop."""
         transactions = self._opened()
-        known = transactions.marks.get(mark)
-        position = Position.read(known.value) if known is not None else Position()
-        if position.done:
+        if self._marks.is_taken(mark):
             self.repeated += 1
             log.info("files %s: %s was taken before", self.source.name, shown(path.name))
             return True
-        if known is None:
-            self._require_untouched(transactions, path.name)
+        position = self._marks.begun.get(mark)
+        if position is None:
+            self._require_untouched(path.name)
+            position = Position()
         rows = islice(self._reader.rows(file, self.source.topic.value), position.rows, None)
         while not position.done:
             if not self._may_send():
@@ -291,9 +274,9 @@ class Files:
             rows=position.rows + count, sent=position.sent + sent, dead=position.dead + dead, done=done
         )
 
-    def _require_untouched(self, transactions: MarkedTransactions, name: str) -> None:
-        for mark, found in transactions.marks.items():
-            if mark.endswith(f"/{name}") and not (position := Position.read(found.value)).done:
+    def _require_untouched(self, name: str) -> None:
+        for mark, position in self._marks.begun.items():
+            if mark.endswith(b"/" + os.fsencode(name)):
                 raise WrongFileError(
                     f"it was changed after its first {position.rows:,} rows were taken",
                     hint="drop the other rows as a file of another name",
@@ -310,7 +293,9 @@ class Files:
             with Registry(self._connection) as registry:
                 self._encoded = Encoded(self.source.topic, registry)
         if self._transactions is None:
-            self._transactions = MarkedTransactions(self._connection, self.source.marks, within=_WITHIN)
+            self._transactions = MarkedTransactions(
+                self._connection, self.source.marks, self._marks, within=_WITHIN
+            )
         return self._transactions
 
     def _refuse(self, path: Path, seen: Seen, wrong: WrongFileError) -> None:

@@ -9,12 +9,13 @@ import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gearshift.errors import FencedError, GearshiftError, ProduceError
 from gearshift.sources.bodies import Record, Refusal
 from gearshift.topics import MarkedTransactions
+from gearshift.topics.remembered import SIZE, Remembered
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -29,7 +30,6 @@ _RECORDS_AT_ONCE = 20_000
 # The brokers finish a transaction a moment after they have answered its commit. One that begins before that is put off by
 # 20 ms; so it is quicker to wait a little, and whoever comes meanwhile is taken along.
 _FINISHED_WITHIN = 0.003  # seconds
-_FORGETS_EVERY = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,27 @@ class Request:
         return cls(topic, records, f"{topic}/{key}", hashlib.blake2b(body, digest_size=16).hexdigest())
 
 
+class KnownKeys:
+    """The Idempotency-Keys of a day, and the bodies that they came with: some forty bytes each."""
+
+    def __init__(self) -> None:
+        self.read_to = 0
+        self._known = Remembered(REMEMBERED)
+
+    def came_before(self, request: Request) -> bool:
+        """Whether the key of a request came within a day; Refusal if it was with another body."""
+        if request.key is None or _digest(request.key.encode()) not in self._known:
+            return False
+        if _digest(request.key.encode(), request.body.encode()) not in self._known:
+            raise Refusal(422, "this Idempotency-Key came with another body", hint="use a new key")
+        return True
+
+    def learn(self, name: bytes, value: bytes, at: float) -> None:
+        """Take note of a key and the digest of its body."""
+        self._known.add(_digest(name), at)
+        self._known.add(_digest(name, value.partition(b" ")[0]), at)
+
+
 class Requests:
     """One thread that writes what has come while it wrote the last: a commit serves everyone who waits for it."""
 
@@ -74,7 +95,7 @@ class Requests:
         self._changed = threading.Condition()
         self._closing = False
         self._transactions: MarkedTransactions | None = None
-        self._forgot = datetime.now(UTC)
+        self._keys = KnownKeys()
         self._thread = threading.Thread(target=self._run, name=f"requests {marks}", daemon=True)
 
     def open(self) -> None:
@@ -99,6 +120,10 @@ class Requests:
         return request.answer
 
     def _run(self) -> None:
+        try:
+            self._opened()  # a day of keys takes a while to read: before somebody waits
+        except GearshiftError as error:
+            self._fail([], error)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
@@ -131,7 +156,7 @@ class Requests:
     def _write(self, group: list[Request]) -> None:
         try:
             transactions = self._opened()
-            fresh = [request for request in group if not self._answered(transactions, request)]
+            fresh = [request for request in group if not self._answered(request)]
             if fresh:
                 self._commit(transactions, fresh)
             self.error = None
@@ -157,43 +182,31 @@ class Requests:
             for key, value in request.records:
                 transactions.send_bytes(request.topic, value, key=key)
             if request.key is not None:
-                transactions.note(request.key, f"{request.body} {len(request.records)}".encode())
+                transactions.note(request.key.encode(), request.body.encode())
         transactions.commit()
         for request in requests:
             self.sent += len(request.records)
             if not request.answer.done():
                 request.answer.set_result(Written(len(request.records)))
 
-    def _answered(self, transactions: MarkedTransactions, request: Request) -> bool:
+    def _answered(self, request: Request) -> bool:
         """Answer a request that came before; an older one of the same group was answered already."""
         if request.answer.done():
             return True
-        mark = transactions.marks.get(request.key) if request.key is not None else None
-        if mark is None:
-            return False
-        body, _, count = mark.value.decode().partition(" ")
-        if body != request.body:
-            _set(request, Refusal(422, "this Idempotency-Key came with another body", hint="use a new key"))
-        else:
-            request.answer.set_result(Written(int(count), repeated=True))
+        try:
+            if not self._keys.came_before(request):
+                return False
+            request.answer.set_result(Written(len(request.records), repeated=True))
+        except Refusal as refusal:
+            _set(request, refusal)
         return True
 
     def _opened(self) -> MarkedTransactions:
         if self._transactions is None:
             self._transactions = MarkedTransactions(
-                self._connection, self._marks, kept=REMEMBERED, within=_WITHIN
+                self._connection, self._marks, self._keys, kept=REMEMBERED, within=_WITHIN
             )
-        self._forget(self._transactions)
         return self._transactions
-
-    def _forget(self, transactions: MarkedTransactions) -> None:
-        now = datetime.now(UTC)
-        if now - self._forgot < _FORGETS_EVERY:
-            return
-        self._forgot = now
-        for name, mark in list(transactions.marks.items()):
-            if now - mark.written > REMEMBERED:
-                del transactions.marks[name]
 
     def _fail(self, group: list[Request], error: Exception) -> None:
         """Tell everyone who waits: whoever comes next finds out anew."""
@@ -216,3 +229,7 @@ def unavailable(words: str) -> Refusal:
 
 def _set(request: Request, refusal: Refusal) -> None:
     request.answer.set_exception(refusal)
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"\0".join(parts), digest_size=SIZE).digest()

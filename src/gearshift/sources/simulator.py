@@ -25,7 +25,7 @@ from gearshift.schemas import Registry
 from gearshift.sources.disorder import disordered
 from gearshift.sources.encoded import Encoded
 from gearshift.sources.pace import wait_for_next
-from gearshift.topics import MarkedTransactions, Pressure, Producer
+from gearshift.topics import LatestMarks, MarkedTransactions, Pressure, Producer
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class Simulator:
         self.error: str | None = None
         self._connection = connection
         self._producer: Producer | None = None
+        self._marks = LatestMarks()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source {source.name}", daemon=True)
 
@@ -107,9 +108,11 @@ class Simulator:
             try:
                 with Registry(self._connection) as registry:
                     encoded = Encoded(self.source.topic, registry)
-                transactions = MarkedTransactions(self._connection, self.source.marks, within=_WITHIN)
+                transactions = MarkedTransactions(
+                    self._connection, self.source.marks, self._marks, within=_WITHIN
+                )
                 self.error = None
-                self._send_marked(transactions, encoded, f"seed {seed}")
+                self._send_marked(transactions, encoded, f"seed {seed}".encode())
                 transactions.close()
                 return
             except (BrokerUnreachableError, RetriableError, FencedError) as error:
@@ -118,9 +121,8 @@ class Simulator:
                 self.error = str(error)
                 self._closing.wait(_TRY_AGAIN)
 
-    def _send_marked(self, transactions: MarkedTransactions, encoded: Encoded, mark: str) -> None:
-        known = transactions.marks.get(mark)
-        done = int(known.value) if known is not None else 0
+    def _send_marked(self, transactions: MarkedTransactions, encoded: Encoded, mark: bytes) -> None:
+        done = int(self._marks.get(mark, b"0"))
         topic, pending, began = self.source.topic, 0, 0.0
 
         def commit() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 from deltalake.exceptions import DeltaError
@@ -186,6 +186,8 @@ def _refuse_unreadable(name: str, uri: str, storage_options: StorageOptions, err
 
 def _answer(connection: duckdb.DuckDBPyConnection, query: str) -> Answer:
     result = connection.execute(query)
+    if cast("Any", result) is None:  # nothing but blanks and comments, though the types do not say so
+        raise TableError("there is no query", hint='write one, such as "SELECT * FROM orders LIMIT 5"')
     described = result.description or []
     return Answer(
         columns=tuple(column[0] for column in described),

@@ -18,7 +18,7 @@ from gearshift.topics.dead_letters import (
 )
 from gearshift.topics.group_tools import Groups
 from gearshift.topics.groups import GroupOffsets, Offsets
-from gearshift.topics.marked import MarkedTransactions
+from gearshift.topics.marked import LatestMarks, MarkedTransactions
 from gearshift.topics.marks import Marks
 from gearshift.topics.murmur2 import partition_of
 from gearshift.topics.pressure import Pressure
@@ -39,6 +39,7 @@ __all__ = [
     "GroupConsumer",
     "GroupOffsets",
     "Groups",
+    "LatestMarks",
     "MarkedTransactions",
     "Marks",
     "Offsets",

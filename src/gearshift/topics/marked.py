@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
 
 from gearshift.topics.admin import Admin
 from gearshift.topics.client import ANSWER_AT_WORK_WITHIN
-from gearshift.topics.reader import read
+from gearshift.topics.reader import messages
 from gearshift.topics.transactions import TransactionalProducer
 
 if TYPE_CHECKING:
@@ -16,42 +16,60 @@ if TYPE_CHECKING:
     from gearshift.topics.producer import Headers
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What was noted under a name, and when."""
+class Learned(Protocol):
+    """What a source keeps in memory of its marks; it outlives the transactions, so that none is read twice."""
 
-    value: bytes
-    written: datetime
+    read_to: int
+    """The offset up to which the marks are known."""
+
+    def learn(self, name: bytes, value: bytes, at: float) -> None:
+        """Take note of a mark that was committed at this second."""
+        ...
+
+
+class LatestMarks(dict[bytes, bytes]):
+    """The latest mark of each name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_to = 0
+
+    def learn(self, name: bytes, value: bytes, at: float) -> None:
+        """Take note of a mark."""
+        self[name] = value
 
 
 class MarkedTransactions:
     """Transactions of one source, with its marks by name.
 
-    Opening it ends what an earlier process of the same name left open, and only then reads the marks: so they say
-    exactly what readers of the records see. After an error nobody knows whether the last transaction counts: let go
-    of it and open another.
+    Opening it ends what an earlier process of the same name left open, and only then reads the marks that are not
+    known yet: so they say exactly what readers of the records see. After an error nobody knows whether the last
+    transaction counts: let go of it and open another.
     """
 
     def __init__(
         self,
         connection: Connection,
         name: str,
+        marks: Learned,
         *,
         kept: timedelta | None = None,
         within: timedelta = timedelta(seconds=60),
     ) -> None:
         """`name` is that of the topic that keeps the marks, for so long or for ever, and the transactional id."""
         self.name = name
-        self.marks: dict[str, Mark] = {}
-        self._noted: dict[str, Mark] = {}
+        self._marks = marks
+        self._noted: dict[bytes, bytes] = {}
         with Admin(connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
             admin.ensure_compacted(name, partitions=1, kept=kept)
             self._producer = TransactionalProducer(connection, name, within=within)
             admin.await_stable([name])
-        for record in read(connection, name):
-            if record.key is not None and record.value is not None:
-                written = record.timestamp or datetime.now(UTC)
-                self.marks[record.key.decode("utf-8", "surrogateescape")] = Mark(record.value, written)
+            begin = admin.begin_offsets([name])[name, 0]
+        for message in messages(connection, name, 0, max(begin, marks.read_to)):
+            key, value = message.key(), message.value()
+            if key is not None and value is not None:
+                marks.learn(key, value, message.timestamp()[1] / 1000)
+            marks.read_to = message.offset() + 1
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -64,18 +82,19 @@ class MarkedTransactions:
         """Hand over a record."""
         self._producer.send_bytes(topic, value, key=key, headers=headers)
 
-    def note(self, name: str, value: bytes) -> None:
+    def note(self, name: bytes, value: bytes) -> None:
         """Set a mark with the transaction."""
-        self._noted[name] = Mark(value, datetime.now(UTC))
+        self._noted[name] = value
 
     def commit(self) -> None:
         """Make the records and the marks seen, all at once."""
-        for name, mark in self._noted.items():
-            self._producer.send_bytes(
-                self.name, mark.value, key=name.encode("utf-8", "surrogateescape"), partition=0
-            )
+        for name, value in self._noted.items():
+            self._producer.send_bytes(self.name, value, key=name, partition=0)
         self._producer.commit()
-        self.marks |= self._noted
+        for name, value in self._noted.items():
+            self._marks.learn(name, value, time.time())
+        if self._noted and self._producer.placed_at is not None:
+            self._marks.read_to = self._producer.placed_at + 1
 
     def abort(self) -> None:
         """Take back everything since `begin`."""

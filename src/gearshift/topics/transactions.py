@@ -73,6 +73,8 @@ class TransactionalProducer:
         self._within = within
         self._open = False
         self._never_taken: tuple[KafkaError, str] | None = None
+        self.placed_at: int | None = None
+        """The offset of the last record that was sent to a partition by its number."""
         self._client = Client(
             connection,
             transactional_id=transactional_id,
@@ -202,10 +204,16 @@ class TransactionalProducer:
 
     def _taken(self, topic: str, value: bytes | None, key: bytes | None, options: dict[str, Any]) -> bool:
         try:
-            self._producer.produce(topic, value, key, on_delivery=self._delivered, **options)
+            told = self._placed if "partition" in options else self._delivered
+            self._producer.produce(topic, value, key, on_delivery=told, **options)
         except BufferError:
             return False
         return True
+
+    def _placed(self, error: KafkaError | None, record: Any) -> None:
+        if error is None:
+            self.placed_at = record.offset()
+        self._delivered(error, record)
 
     def _delivered(self, error: KafkaError | None, record: Any) -> None:
         if error is not None and error.code() in _NEVER_TAKEN:

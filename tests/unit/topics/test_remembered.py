@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from gearshift.delivery.remembered import SIZE, Remembered
+from gearshift.topics.remembered import SIZE, Remembered
 
 DAY = 86_400.0
 
