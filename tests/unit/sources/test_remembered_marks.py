@@ -27,7 +27,7 @@ def test_a_key_is_known_for_a_day_with_the_body_it_came_with() -> None:
     learn(keys, request("today"), now - DAY + 60)
     learn(keys, request("yesterday"), now - 1.1 * DAY)
     assert keys.came_before(request("today"))
-    with pytest.raises(Refusal, match="422|another body"):
+    with pytest.raises(Refusal, match="another body"):
         keys.came_before(request("today", b"[]"))
     assert not keys.came_before(request("yesterday"))
     assert not keys.came_before(request("new"))
