@@ -83,7 +83,10 @@ class KnownSchemas:
         if not self._refused or time.monotonic() - self._asked < _ASK_AGAIN:
             return None
         self._asked = time.monotonic()
-        found = self._registered() & self._refused.keys()
+        try:
+            found = self._registered() & self._refused.keys()
+        except GearshiftError:
+            return None  # the query runs without it; the registry is asked again
         with self._lock:
             for id_ in found:
                 del self._refused[id_]

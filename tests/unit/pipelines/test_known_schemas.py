@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import gearshift as gs
-from gearshift.errors import QueryError
+from gearshift.errors import QueryError, RegistryUnreachableError
 from gearshift.pipelines import known_schemas
 from gearshift.pipelines.known_schemas import KnownSchemas
 from tests.flow import Event
@@ -21,6 +21,7 @@ class Known:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ids = [3]
         self.end = 10
+        self.away = False
         self.now = 100.0
         monkeypatch.setattr(known_schemas, "time", SimpleNamespace(monotonic=lambda: self.now))
         app = gs.App("known")
@@ -32,11 +33,14 @@ class Known:
             return events
 
         admin = SimpleNamespace(end_offsets=lambda _: {("events", 0): self.end})
-        registry: Any = SimpleNamespace(
-            versions=lambda _: {i: SimpleNamespace(text=f"{i}") for i in self.ids}
-        )
+        registry: Any = SimpleNamespace(versions=self.versions)
         engine: Any = SimpleNamespace(admin=admin)
         self.schemas = KnownSchemas(engine, app.graph.pipelines["copy"], registry)
+
+    def versions(self, _subject: str) -> dict[int, Any]:
+        if self.away:
+            raise RegistryUnreachableError("no schema registry answers")
+        return {id_: SimpleNamespace(text=f"{id_}") for id_ in self.ids}
 
     def read(self) -> tuple[set[int], set[int], int]:
         found = self.schemas.read(0)["events"]
@@ -75,6 +79,10 @@ def test_a_refused_id_is_asked_for_again_every_few_seconds_and_read_once_it_is_r
     known.read()
     known.ids.append(5)
     assert known.schemas.find_registered() is None  # asked just now
+    known.now += 6
+    known.away = True
+    assert known.schemas.find_registered() is None  # nobody answers, and the query goes on
+    known.away = False
     known.now += 6
     assert known.schemas.find_registered() == 5
     assert known.read()[:2] == ({3, 5}, set())
