@@ -250,8 +250,11 @@ def test_a_webhook_goes_over_tls_to_a_receiver_whose_certificate_is_trusted(
 ) -> None:
     with HttpGateway(secret=SECRET, tls=tls) as receiver:
         stranger = Webhook(receiver.url, secret=SECRET)
-        with pytest.raises(RetriableError, match="no certificate this machine trusts; name the file"):
+        with pytest.raises(
+            DeliveryError, match="no certificate this machine trusts; name the file"
+        ) as raised:
             stranger.write([row(ALERT)])
+        assert type(raised.value) is DeliveryError, "it stops the delivery: every record would meet it"
         stranger.close()
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gateway.pem"))
         known = Webhook(receiver.url, secret=SECRET)
@@ -412,8 +415,11 @@ def test_a_mail_goes_over_tls_to_a_server_whose_certificate_is_trusted(
 ) -> None:
     with SmtpGateway(users={"alerts": TOKEN}, tls=tls, tls_from_the_start=kind == "tls") as server:
         destination = email(server, tls=kind, user="alerts", password=TOKEN)
-        with pytest.raises(RetriableError, match="no certificate this machine trusts; name the file"):
+        with pytest.raises(
+            DeliveryError, match="no certificate this machine trusts; name the file"
+        ) as raised:
             destination.write([row(MAIL)])
+        assert type(raised.value) is DeliveryError, "it stops the delivery: every record would meet it"
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gateway.pem"))
         destination.write([row(MAIL)])
         destination.close()

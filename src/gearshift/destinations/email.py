@@ -213,7 +213,7 @@ class Email:
             return DeliveryError(f"{place} does not offer what was asked for: {error}", hint=hint)
         if isinstance(error, ssl.SSLCertVerificationError):
             hint = "name the file of your own authority in SSL_CERT_FILE"
-            return RetriableError(f"{place} has no certificate this machine trusts", hint=hint)
+            return DeliveryError(f"{place} has no certificate this machine trusts", hint=hint)
         return self._lost(error)
 
     def _expect(self, answered: tuple[int, bytes], what: str, *codes: int) -> None:

@@ -120,7 +120,9 @@ class Endpoint:
         except ReadTimeoutError as error:
             raise self._unanswered(f"{self.origin} did not answer within {self._seconds:g} s") from error
         except SSLError as error:
-            raise RetriableError(
+            if not _is_untrusted(error):
+                raise RetriableError(f"{self.origin} did not complete a TLS handshake: {error}") from error
+            raise DeliveryError(
                 f"{self.origin} has no certificate this machine trusts",
                 hint="name the file of your own authority in SSL_CERT_FILE",
             ) from error
@@ -186,6 +188,10 @@ def header_value(name: str, value: str) -> str:
     if not (value.isascii() and value.isprintable() and 0 < len(value) <= 255):
         raise PermanentError(f"{name} is not 1 to 255 printable ASCII characters")
     return value
+
+
+def _is_untrusted(error: SSLError) -> bool:
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args)
 
 
 def _beginning(response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
