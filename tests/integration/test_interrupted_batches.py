@@ -83,6 +83,8 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
     # While it is stopped: Spark's commit of the last batch is missing, as after a kill.
     for ledger in find_ledgers(settings.checkpoints_uri):
         newest = ledger.checkpoint.committed()[-1]
+        if ledger.checkpoint.planned()[-1] > newest:
+            continue  # the stop itself came between: no batch is planned unless the one before it is committed
         folder = settings.home / "checkpoints" / unique / ledger.pipeline / "spark" / "commits"
         (folder / str(newest)).unlink()
         (folder / f".{newest}.crc").unlink(missing_ok=True)
