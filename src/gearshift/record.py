@@ -28,6 +28,8 @@ class Record(Generic[T]):
     """Under which leader it was written: where a log was cut off and goes on, an offset comes twice, this does not."""
     scope: str = field(default="", repr=False)
     """Who handles it, `group id/delivery`: each delivery has idempotency keys of its own."""
+    topic_id: str | None = field(default=None, repr=False)
+    """Which topic of that name it is of: one that is deleted and created again has another id."""
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header with this name."""
@@ -46,7 +48,9 @@ class Record(Generic[T]):
         '80cbc4cdcba1e2355095a102fe5aa238'
         """
         topic, partition, offset = self.origin
-        which = b"%d/%d" % (partition, offset) if self.identity is None else b"=" + self.identity
+        # Offsets begin again in a topic that is created again, and its records are not those of the old one.
+        place = f"{partition}/{offset}" + (f"/{self.topic_id}" if self.topic_id else "")
+        which = place.encode() if self.identity is None else b"=" + self.identity
         named = f"{self.scope}/{topic}/".encode() + which
         return hashlib.blake2b(named, digest_size=16).hexdigest()
 
@@ -59,8 +63,6 @@ class Row:
     record: Record[Any]
     index: int = 0
     """Which of the values that one record gave."""
-    topic_id: str | None = None
-    """Which topic of that name the record is of: one that is deleted and created again has another id."""
 
     @property
     def idempotency_key(self) -> str:

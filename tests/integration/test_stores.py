@@ -246,7 +246,10 @@ def test_postgres_knows_a_topic_that_was_created_again_and_a_log_that_was_trunca
 ) -> None:
     def rows(offsets: range, topic_id: str, epoch: int, of: str) -> list[Row]:
         return [
-            Row({"n": n, "of": of}, Record(n, None, "readings", 0, n, NOON, leader_epoch=epoch), 0, topic_id)
+            Row(
+                {"n": n, "of": of},
+                Record(n, None, "readings", 0, n, NOON, leader_epoch=epoch, topic_id=topic_id),
+            )
             for n in offsets
         ]
 

@@ -108,9 +108,12 @@ def test_a_record_keeps_its_idempotency_key_when_it_comes_again_elsewhere() -> N
     assert record(5, b"a").idempotency_key == record(9, b"a").idempotency_key
     assert record(5, None).idempotency_key != record(9, None).idempotency_key
     mine, theirs = (
-        gs.Record(1, None, "alerts", 0, 5, None, (), b"a", f"{group}/tell") for group in ("mine", "theirs")
+        gs.Record(1, None, "alerts", 0, 5, None, (), b"a", scope=f"{group}/tell")
+        for group in ("mine", "theirs")
     )
     assert mine.idempotency_key != theirs.idempotency_key
+    old, new = (gs.Record(1, None, "alerts", 0, 5, None, topic_id=topic) for topic in ("old", "new"))
+    assert old.idempotency_key != new.idempotency_key, "the topic was deleted and created again"
     several = [gs.Row("x", record(5, b"a"), index).idempotency_key for index in range(3)]
     assert len(set(several)) == 3
     assert several[0] == record(5, b"a").idempotency_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gearshift.delivery.targets import TransactionGone
 from gearshift.errors import (
@@ -20,8 +20,7 @@ from gearshift.topics import DeadLetter, replayed_place
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
-
-Message = Any  # confluent_kafka.Message, of which the library types nothing
+    from gearshift.delivery.polled import Polled
 
 
 class NotOurs(Exception):  # noqa: N818  (not an error: the record is another consumer's now)
@@ -46,8 +45,9 @@ def says(error: BaseException) -> str:
     return redact(f"{type(error).__name__}: {error}")
 
 
-def letter_of(message: Message, error: Exception, stage: str, *, delivery: Delivery, app: str) -> DeadLetter:
+def letter_of(record: Polled, error: Exception, stage: str, *, delivery: Delivery, app: str) -> DeadLetter:
     """The dead letter of a record that failed."""
+    message = record.message
     headers = tuple(message.headers() or ())
     partition, offset = replayed_place(headers) or (message.partition(), message.offset())
     value = message.value()
@@ -61,6 +61,7 @@ def letter_of(message: Message, error: Exception, stage: str, *, delivery: Deliv
         app=app,
         delivery=delivery.name,
         group_id=delivery.group_id,
+        idempotency_key=record.idempotency_key,
         stage=stage,
         exception=f"{type(error).__module__}.{type(error).__qualname__}",
         reason=says(error),

@@ -100,13 +100,8 @@ class Handling:
             return [], self._run_list(progress, messages)
         finished: list[Message] = []
         # This runs for every record, and what it can do without is left out: a call is dear.
-        clock, lease, readers, call, scope = (
-            time.monotonic,
-            self._lease,
-            self._readers,
-            self._call,
-            self._scope,
-        )
+        clock, lease, readers, call = time.monotonic, self._lease, self._readers, self._call
+        scope, topic_id = self._scope, progress.topic_id
         plain = (
             self._once is None
             and (self._care is None or not self._care.is_needed)
@@ -121,7 +116,7 @@ class Handling:
                 if plain and now < lease.until and progress.ours:
                     try:
                         data = message.value()
-                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]), scope)
+                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]), scope, topic_id)
                     except (KeyError, TypeError, Misfit):  # which `_take` meets again, and knows what to do
                         record = self._take(progress, message, now)
                 else:
@@ -132,7 +127,7 @@ class Handling:
                     result = call(record)
                     if self._writes:
                         self._require_member(progress)
-                        self._target.write([(record, result)], progress.topic_id)
+                        self._target.write([(record, result)])
                 except Exception as error:
                     if is_final(error):
                         raise
@@ -211,7 +206,9 @@ class Handling:
             self._finish(progress, [message])
             return None
         if self._care is not None and (deaths := self._care.deaths_of(message)):
-            self._bury(progress, [Polled(message, None, self._scope)], killer(deaths), "TASK_PUT")
+            self._bury(
+                progress, [Polled(message, None, self._scope, progress.topic_id)], killer(deaths), "TASK_PUT"
+            )
             return None
         try:
             value = self._decode(message)
@@ -223,8 +220,8 @@ class Handling:
             self._finish(progress, [message])
             return None
         if self._once is None:
-            return Polled(message, value, self._scope)
-        record = Polled(message, value, self._scope, self._once.identity_of(value))
+            return Polled(message, value, self._scope, progress.topic_id)
+        record = Polled(message, value, self._scope, progress.topic_id, self._once.identity_of(value))
         if self._once.is_known(record.partition, record.identity or b""):
             self._counts.add("duplicates")
             self._finish(progress, [message])
@@ -243,7 +240,9 @@ class Handling:
                 return self._decode(message)
             except (DecodeError, RegistryUnreachableError) as again:
                 error = again
-        self._bury(progress, [Polled(message, None, self._scope)], error, "VALUE_CONVERTER")
+        self._bury(
+            progress, [Polled(message, None, self._scope, progress.topic_id)], error, "VALUE_CONVERTER"
+        )
         return None
 
     def _persist(self, progress: Progress, records: list[Polled], error: Exception) -> bool:
@@ -310,7 +309,7 @@ class Handling:
                 offset=progress.position,
             )
         self._require_member(progress)
-        self._target.write(results, progress.topic_id)
+        self._target.write(results)
 
     def _wait(self, progress: Progress, attempt: int, error: Exception) -> None:
         wait = wait_before(attempt, self._delivery.retry, error)
@@ -323,8 +322,7 @@ class Handling:
         """Set records aside; nothing is finished before the dead letters are safe."""
         self._require_member(progress)
         letters = [
-            letter_of(record.message, error, stage, delivery=self._delivery, app=self._app)
-            for record in records
+            letter_of(record, error, stage, delivery=self._delivery, app=self._app) for record in records
         ]
         attempt = 0
         while True:

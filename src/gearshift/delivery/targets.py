@@ -32,7 +32,7 @@ class Target(Protocol):
     batch: int
     """How many records one call should bring."""
 
-    def write(self, results: Results, topic_id: str | None) -> None:
+    def write(self, results: Results) -> None:
         """Write the results, all of them or none; they are of records of one partition, of the topic with this id."""
         ...
 
@@ -50,7 +50,7 @@ class Nowhere:
 
     batch = 1
 
-    def write(self, results: Results, topic_id: str | None) -> None:
+    def write(self, results: Results) -> None:
         """Nothing."""
 
     def flush(self) -> None:
@@ -88,10 +88,10 @@ class ToDestination:
                 destination.close()
                 raise
 
-    def write(self, results: Results, topic_id: str | None) -> None:
+    def write(self, results: Results) -> None:
         """Write the rows of the results."""
         rows = [
-            Row(value, record, index, topic_id)
+            Row(value, record, index)
             for record, result in results
             for index, value in enumerate(values_of(result))
         ]
@@ -139,7 +139,7 @@ class ToTopic:
         self._head = head(registry.register(topic))
         self._encode = codec(topic.value, topic.format).encode
 
-    def write(self, results: Results, topic_id: str | None) -> None:
+    def write(self, results: Results) -> None:
         """Send the values of the results."""
         for record, _ in results if self._refused else ():
             if error := self._refused.get((record.topic, record.partition, record.offset)):

@@ -200,7 +200,7 @@ class Postgres:
         self._left[of] = last
 
     def _partition(self, row: Row) -> _Partition:
-        return self._group_id, row.record.topic, row.record.partition, row.topic_id or ""
+        return self._group_id, row.record.topic, row.record.partition, row.record.topic_id or ""
 
     def _require_no_gap(self, of: _Partition, last: _Position) -> None:
         """Refuse to write behind rows that were there and are not any more: their offsets would count as written."""

@@ -9,6 +9,7 @@ from gearshift.topics.admin import Admin, TopicState
 from gearshift.topics.consumer import GroupConsumer
 from gearshift.topics.dead_letters import (
     REPLAY_FOR,
+    REPLAY_KEY,
     REPLAY_OF,
     REPLAYS,
     DeadLetter,
@@ -30,6 +31,7 @@ from gearshift.topics.transactions import TransactionalProducer
 __all__ = [
     "REPLAYS",
     "REPLAY_FOR",
+    "REPLAY_KEY",
     "REPLAY_OF",
     "Admin",
     "ConsumedRecord",

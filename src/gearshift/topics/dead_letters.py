@@ -25,6 +25,8 @@ REPLAY_FOR = "gearshift.replay-for"
 """Header of a record on `<topic>.replay`: the group id of the one delivery that it is for."""
 REPLAY_OF = "gearshift.replay-of"
 """Header of a record on `<topic>.replay`: `partition/offset` of the record on the topic itself."""
+REPLAY_KEY = "gearshift.replay-key"
+"""Header of a record on `<topic>.replay`: the idempotency key that its delivery used, and uses again."""
 _LONGEST_MESSAGE = 2000  # a header rides along with every record: a reason, not a report
 _LONGEST_STACKTRACE = 4096
 _log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ class DeadLetter:
     pipeline: str | None = None
     delivery: str | None = None
     group_id: str | None = None
+    idempotency_key: str | None = None
     stage: str = "VALUE_CONVERTER"
     exception: str = "gearshift.errors.DecodeError"
     reason: str
@@ -85,6 +88,7 @@ def dead_letter_headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
         "schema_id": None if letter.schema_id is None else str(letter.schema_id),
         "delivery": letter.delivery,
         "group_id": letter.group_id,
+        "idempotency_key": letter.idempotency_key,
     }
     return [
         *own_headers(letter.headers),

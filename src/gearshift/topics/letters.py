@@ -85,6 +85,11 @@ class Letter:
         return None if self.group_id is not None else self.failed_in.rpartition(".")[2]
 
     @property
+    def idempotency_key(self) -> bytes | None:
+        """The key with which its delivery tried it, if one did."""
+        return next((value for name, value in self.headers if name == f"{OURS}idempotency_key"), None)
+
+    @property
     def size(self) -> int:
         """The bytes of the key and the value."""
         return len(self.key or b"") + len(self.value or b"")

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from gearshift.topics.admin import Admin
-from gearshift.topics.dead_letters import REPLAY_FOR, REPLAY_OF, REPLAYS, own_headers
+from gearshift.topics.dead_letters import REPLAY_FOR, REPLAY_KEY, REPLAY_OF, REPLAYS, own_headers
 from gearshift.topics.letters import SETTLED_AS, SETTLES, SUFFIX, DeadLetterTopic, Filter, Letter, Place
 from gearshift.topics.transactions import TransactionalProducer
 
@@ -112,6 +112,7 @@ def replay(
                 if errand.group_id is not None and letter.origin is not None:
                     headers.append((REPLAY_FOR, errand.group_id.encode()))
                     headers.append((REPLAY_OF, b"%d/%d" % letter.origin))
+                    headers.append((REPLAY_KEY, letter.idempotency_key))
                 producer.send_bytes(
                     letters.source if errand.group_id is None else replays,
                     letter.value,
