@@ -31,8 +31,10 @@ from gearshift.errors import (
     TransformError,
 )
 from gearshift.freshness import Gear
+from gearshift.pipelines.checkpoint import open_folder
 from gearshift.pipelines.checks import Checker
 from gearshift.pipelines.driver import Driver
+from gearshift.pipelines.origin import Origin
 from gearshift.pipelines.reading import kafka_options
 from gearshift.pipelines.session import EVERY_GEAR, open_session
 from gearshift.pipelines.shift import shift
@@ -491,6 +493,8 @@ def started(runner: Runner) -> dict[str, tuple[Checker, Pipeline, dict[Gear, str
             # Nobody listens to these queries: they are seen to work when the next batch finds nothing to do.
             app.pipeline(source=sources, to=sink, gear="near-real-time", freshness="1 second")(tried)
             pipeline = app.graph.pipelines[tried.__name__]
+            # All of them read and write the same topics: none is another one renamed.
+            Origin().write(open_folder(engine.folder_of(pipeline)))
             tries = {REAL: attempt(pipeline, REAL)}
             if tries[REAL] is not None:
                 tries[NEAR] = attempt(pipeline, NEAR)
