@@ -25,6 +25,7 @@ from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
 
 _TELLS_EVERY = 0.5
+_ENDS_WITHIN = 60.0  # seconds; longer than the runner gives it
 
 
 class Telling:
@@ -104,9 +105,12 @@ def main() -> int:
 
 
 def _end_with_input(worker: Worker) -> None:
+    """End when the runner has ended, in any case: to leave its group a consumer waits for the brokers, and those may be gone."""
     while sys.stdin.readline():
         pass
     worker.stop()
+    threading.Event().wait(_ENDS_WITHIN)
+    os._exit(1)  # as a crash would, which loses nothing
 
 
 if __name__ == "__main__":
