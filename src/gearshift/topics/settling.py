@@ -7,6 +7,7 @@ letters are open: what the first had committed is seen, and what it had not is t
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class Known:
     group_id: str | None
     stage: str
     matched: bool
+    content: bytes = b""
+    """A digest of the record: offsets begin again in a topic that is created again, and so come twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +166,14 @@ def _known(letters: DeadLetterTopic, only: Filter | None) -> list[Known]:
             letter.group_id,
             letter.stage,
             letter.row is None and (only is None or only.fits(letter)),
+            _digest(letter),
         )
         for letter in letters.open_letters()
     ]
+
+
+def _digest(letter: Letter) -> bytes:
+    return hashlib.blake2b(b"%r %r" % (letter.key, letter.value), digest_size=16).digest()
 
 
 def _rows(letters: DeadLetterTopic, only: Filter | None) -> int:
@@ -174,13 +182,13 @@ def _rows(letters: DeadLetterTopic, only: Filter | None) -> int:
 
 def _by_origin(letters: Sequence[Known]) -> Iterator[tuple[Place | None, list[Known]]]:
     """The letters of each record of which one is matched; a letter of unknown origin is a record of its own."""
-    found: dict[Place, list[Known]] = {}
+    found: dict[tuple[Place, bytes], list[Known]] = {}
     for letter in letters:
         if letter.origin is not None:
-            found.setdefault(letter.origin, []).append(letter)
+            found.setdefault((letter.origin, letter.content), []).append(letter)
         elif letter.matched:
             yield None, [letter]
-    for origin, of_record in found.items():
+    for (origin, _), of_record in found.items():
         if any(letter.matched for letter in of_record):
             yield origin, of_record
 

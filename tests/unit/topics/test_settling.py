@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +50,12 @@ def test_what_only_deliveries_could_not_decode_goes_to_each_of_them() -> None:
 def test_a_failed_handler_is_not_sent_through_the_topic_because_a_pipeline_failed_too() -> None:
     letters = [known(0, 10, "sms"), known(1, 10, stage=DECODE, matched=False)]
     assert plan(letters) == [Errand((0, 0), "sms", ((0, 0),))]
+
+
+def test_two_records_that_had_one_offset_both_go_back() -> None:
+    """The topic was deleted and created again between the two."""
+    letters = [replace(known(0, 10, "sms"), content=b"old"), replace(known(1, 10, "sms"), content=b"new")]
+    assert plan(letters) == [Errand((0, 0), "sms", ((0, 0),)), Errand((0, 1), "sms", ((0, 1),))]
 
 
 def test_letters_that_say_nothing_of_their_origin_are_records_of_their_own() -> None:
