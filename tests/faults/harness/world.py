@@ -32,7 +32,7 @@ from tests.faults.harness.flow import Flow
 from tests.faults.harness.receivers import Receiver
 from tests.faults.processes import RunnerProcess
 from tests.gateways.smtp import SmtpGateway
-from tests.support import eventually
+from tests.support import eventually, librdkafka
 
 GROUPS = ("postgres", "cassandra", "topic", "webhook", "sms", "email")
 PIPELINES = ("copy", "keep", "total")
@@ -87,9 +87,7 @@ class World:
         enter(Revival(self.stack, said=lambda words: self.log(words)))
         self.connection = self.stack.connection
         self.admin = enter(Admin(self.connection))
-        self.kafka = AdminClient(
-            {"bootstrap.servers": self.connection.bootstrap_servers, **self.connection.kafka}
-        )
+        self.kafka = AdminClient({**librdkafka(self.connection), "log_level": 0})
         self.database = enter(psycopg.connect(self.stack.address("postgres"), autocommit=True))
         self.database.execute('create table arrivals (nr bigserial, "key" text, n bigint)')
         self.webhook = enter(Receiver(deduplicate=True))
