@@ -5,6 +5,8 @@ BIN := .venv/bin
 WORKERS ?= 2
 # Tests that no clock hurries.
 PATIENT := tests/unit tests/tables tests/commands
+# A whole app with every service and fault keeps the machine busy by itself: the clocks of other tests would suffer.
+ALONE := tests/faults/test_harness.py
 # PySpark comes as source: packed for its wheel without compression, it is there in half the time.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation --config-settings=--build-option=--compression=stored
 
@@ -12,13 +14,14 @@ INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-food demo-cards test test-patient test-timed lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered lock clean
+.PHONY: help demo demo-food demo-cards test test-patient test-timed test-alone faults lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
 	@echo "make demo-food  run the food-delivery story: from the app's database to kitchens, tables and a chart"
 	@echo "make demo-cards  run the card-statements story: month ends, late corrections, one month again"
 	@echo "make test   check and test everything"
+	@echo "make faults  run a whole app under random faults for ten minutes (ARGS='--seed 7 --seconds 600')"
 	@echo "make bench  measure Gearshift beside plain PySpark"
 	@echo "make bench-tables  measure tables beside Spark's own Parquet writer"
 	@echo "make bench-deliveries  measure deliveries beside a bare consumer and Quix Streams"
@@ -41,12 +44,20 @@ test:
 	@$(MAKE) --no-print-directory --jobs 2 .venv/dev.done .venv-airflow/done
 	@$(MAKE) --no-print-directory .venv/startup.done
 	@$(MAKE) --no-print-directory --jobs 3 lint test-patient test-timed
+	@$(MAKE) --no-print-directory test-alone
 
 test-patient: .venv/startup.done
 	nice -n 5 $(BIN)/python -m pytest -q $(PATIENT)
 
 test-timed: .venv/startup.done .venv-airflow/done
-	$(BIN)/python -m pytest $(PATIENT:%=--ignore=%) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest $(PATIENT:%=--ignore=%) $(ALONE:%=--ignore=%) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-alone: .venv/startup.done
+	$(BIN)/python -m pytest $(ALONE)
+
+# Ten minutes of random faults; other seeds are other orders.
+faults: .venv/dev.done .venv/startup.done
+	$(BIN)/python -m tests.faults.harness $(ARGS)
 
 lint: .venv/dev.done .venv-airflow/done
 	$(BIN)/ruff check .
