@@ -233,7 +233,9 @@ def _shift(pipeline: str, gear: str, now: bool, emit: Emit) -> None:
 def _status() -> dict[str, Any]:
     pipeline: dict[str, Any] = dict.fromkeys(("next_run", "lag", "latency_p50_ms", "latency_p99_ms"))
     pipeline |= {"name": "copy", "gear": "batch", "declared": "batch", "state": "failed", "error": "[/] no"}
-    pipeline |= dict.fromkeys(("records_per_second", "written_per_second", "records", "dead_letters"), 7)
+    pipeline |= dict.fromkeys(
+        ("records_per_second", "written_per_second", "records", "written", "dead_letters"), 7
+    )
     return {"app": "words", "bootstrap_servers": "there:9092", "pipelines": [pipeline], "sources": []}
 
 
