@@ -82,7 +82,6 @@ def test_ledger_checkpoint_and_tables_stay_together_in_a_folder_of_any_name_and_
     assert {path.name for path in tmp_path.iterdir()} == {MOVED, shop.name}
     checkpoints = settings.home / "checkpoints" / unique
     assert {path.name for path in checkpoints.iterdir()} == {"copy", "count", "keep", "newest"}
-    assert (settings.home / "logs" / "spark.log").exists()
 
 
 def wait_for(connection: Connection, topic: gs.Topic, records: int) -> None:
