@@ -126,7 +126,8 @@ def test_each_letter_goes_back_to_where_it_failed_once(
         connection,
         of_pipeline(topic, (0, 1)),
         of_pipeline(topic, (0, 1), pipeline="history"),
-        of_delivery(topic, (0, 1), stage="VALUE_CONVERTER"),  # the same record: nobody can decode it
+        # The same record: nobody can decode it.
+        of_delivery(topic, (0, 1), key=b"key", value=b"\x00\x1b[2Jbroken", stage="VALUE_CONVERTER"),
         of_delivery(topic, (1, 2)),
         of_delivery(topic, (1, 2)),  # delivered again after a crash, and failed again
         of_delivery(topic, (1, 2), group_id="mail-sender"),
