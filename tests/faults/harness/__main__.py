@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.harness.faults import FAULTS
+from tests.faults.harness.faults import FAULTS, KNOWN_GAP
 from tests.faults.harness.running import run
 
 
@@ -20,7 +20,7 @@ def main() -> int:
     reader.add_argument("--only", help="a part of the name of the faults to use")
     reader.add_argument("--folder", type=Path, help="where to work, and to leave everything afterwards")
     asked = reader.parse_args()
-    faults = tuple(fault for fault in FAULTS if asked.only is None or asked.only in fault.name)
+    faults = tuple(fault for fault in (*FAULTS, KNOWN_GAP) if asked.only is None or asked.only in fault.name)
     options = {"seed": asked.seed, "seconds": asked.seconds, "faults": faults, "mutant": asked.mutant}
 
     def say(words: str) -> None:

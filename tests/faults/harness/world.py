@@ -46,6 +46,7 @@ class World:
 
     def __init__(self, folder: Path, *, seed: int, rate: float = 40, mutant: str | None = None) -> None:
         self.folder = folder
+        self.seed = seed
         self.chance = random.Random(seed)
         self.kills = 0
         self.lost_mail_answers = 0
@@ -115,7 +116,9 @@ class World:
         self.admin.ensure(topics.values())
         self._exit.callback(self._end_app)
         self.start_app()
-        self.flow = enter(Flow(self.connection, topics["numbered"], rate=self._rate, chance=self.chance))
+        self.flow = enter(
+            Flow(self.connection, topics["numbered"], rate=self._rate, chance=random.Random(self.seed))
+        )
 
     # the app
 
