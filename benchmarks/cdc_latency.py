@@ -30,7 +30,7 @@ from rich.table import Table
 import gearshift as gs
 from gearshift import settings as configuration
 from gearshift import stack as local
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from gearshift.runner.loading import load_app
 from gearshift.runner.runner import Runner
 
@@ -187,7 +187,7 @@ def main() -> None:
                     "CREATE TABLE payments (shop bigint, id bigint, amount numeric(10, 2) NOT NULL,"
                     " PRIMARY KEY (shop, id))"
                 )
-            with Runner(load_app(file), settings, file=file, said=print):
+            with Runner(load_app(file), settings, file=file, progress=print):
                 found = measure(stack, rate=chosen.rate, seconds=chosen.seconds, warm_up=chosen.warm_up)
     report(found, vars(chosen))
 

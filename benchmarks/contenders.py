@@ -122,9 +122,9 @@ def gearshift(options: argparse.Namespace, tally: Tally) -> None:
     import gearshift as gs
     from gearshift.connection import Connection
     from gearshift.delivery.worker import Worker
-    from gearshift.runner.consumer import spare_the_collector
+    from gearshift.runner.deliveries.consumer_process import relax_garbage_collector
 
-    spare_the_collector()  # as the process of a delivery does
+    relax_garbage_collector()  # as the process of a delivery does
     app = gs.App("benchmark")
     source = app.topic(options.topic, value=Event, key="key")
     _, commit, *lanes = options.contender.split("-")

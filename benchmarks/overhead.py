@@ -39,7 +39,7 @@ from gearshift import settings as configuration
 from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.schemas import Registry, encode, pack
-from gearshift.stack.artifacts import jars
+from gearshift.stack.artifacts.artifacts import jars
 from gearshift.topics import Admin, Producer, tail
 
 HERE = Path(__file__).parent
@@ -50,6 +50,8 @@ PARTITIONS = 4
 SIDES = ("plain", "gearshift")
 # Of a Spark's settings, those that no two have alike and that say nothing of how it runs.
 OWN = ("spark.app.", "spark.driver.port", "spark.driver.host", "spark.executor.id", "spark.sql.warehouse.dir")
+# What makes our decoder known to Spark: it is part of what is measured.
+OURS = ("spark.jars", "spark.repl.local.jars", "spark.sql.catalog.gearshift")
 # And of Java's options: where the log goes, and the archive of classes, which matters before anything is measured.
 _OF_THE_START = ("-Dlog4j2.", '"-XX:SharedArchiveFile=', '"-Xlog:cds')
 
@@ -230,7 +232,7 @@ def require_equal(settings: dict[str, dict[str, str]]) -> None:
         {
             name: _without_the_start(value)
             for name, value in settings[side].items()
-            if not name.startswith(OWN)
+            if not name.startswith((*OWN, *OURS))
         }
         for side in SIDES
     )

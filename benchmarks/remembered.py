@@ -28,12 +28,12 @@ from rich.table import Table
 import gearshift as gs
 from gearshift import stack
 from gearshift.connection import Connection
-from gearshift.delivery.once import Once
+from gearshift.delivery.dedup import Dedup
 from gearshift.settings import load
-from gearshift.sources.requests import KnownKeys, Request
-from gearshift.sources.taken import Position, TakenFiles
+from gearshift.sources.files.taken import Position, TakenFiles
+from gearshift.sources.http.writer import KnownKeys, Request
 from gearshift.topics import MarkedTransactions
-from gearshift.topics.marked import Learned
+from gearshift.topics.marks.marked import Learned
 
 RESULTS = Path(__file__).parent / "results" / "remembered.json"
 _WRITTEN_AT_ONCE = 50_000
@@ -57,28 +57,28 @@ def text(reading: gs.Record[Reading]) -> None:
 
 def once_by(connection: Connection, count: int) -> Measured:
     """So many identities that a delivery with once_by has delivered, all in one partition."""
-    once = Once(app.graph.deliveries["text"], connection)
+    dedup = Dedup(app.graph.deliveries["text"], connection)
     began = time.perf_counter()
     for first in range(0, count, _WRITTEN_AT_ONCE):
         marks = [(0, b"%d" % n) for n in range(first, min(count, first + _WRITTEN_AT_ONCE))]
-        once.keep(marks)
+        dedup.mark(marks)
     written = time.perf_counter() - began
-    once.close()
+    dedup.close()
     return {"seconds_to_write": round(written, 1), **in_a_new_process(_take_over, connection, count)}
 
 
 def _take_over(connection: Connection, count: int) -> Measured:
-    once = Once(app.graph.deliveries["text"], connection)
+    dedup = Dedup(app.graph.deliveries["text"], connection)
     before, began, cpu = memory(), time.perf_counter(), time.process_time()
-    once.restore(0).result()
+    dedup.load(0).result()
     took, worked = time.perf_counter() - began, time.process_time() - cpu
     grown = memory() - before
     step = max(1, count // 10_000)
     began = time.perf_counter()
-    assert all(once.is_known(0, b"%d" % n) for n in range(0, count, step))
-    assert not any(once.is_known(0, b"new %d" % n) for n in range(0, count, step))
+    assert all(dedup.is_duplicate(0, b"%d" % n) for n in range(0, count, step))
+    assert not any(dedup.is_duplicate(0, b"new %d" % n) for n in range(0, count, step))
     asked = time.perf_counter() - began
-    once.close()
+    dedup.close()
     return {
         "identities": count,
         "seconds_to_restore": round(took, 1),

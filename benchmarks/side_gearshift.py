@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 import gearshift as gs
 from gearshift import settings as configuration
 from gearshift.freshness import Gear
+from gearshift.pipelines.verification import await_working
 from gearshift.runner.runner import Runner
 
 query, gear, name, folder, interval = sys.argv[1:6]
@@ -53,18 +54,18 @@ settings = configuration.load(
     environ={},
 )
 with Runner(app, settings) as runner:
-    driver = runner.drivers["measured"]
+    supervisor = runner.supervisors["measured"]
     if gear == Gear.BATCH:
-        while not any(stretch.verified and stretch.ended for stretch in driver.books.ledger.stretches):
+        while not any(run.verified and run.ended for run in supervisor.ledger.runs):
             time.sleep(0.02)  # the calendar's first batch, over an empty topic
         print("settings", json.dumps(dict(runner.spark.sparkContext.getConf().getAll())), flush=True)
-        with driver.lock:  # so that no calendar comes between
+        with supervisor.lock:  # so that no calendar comes between
             print("ready", flush=True)
             for _ in sys.stdin:
                 began = time.monotonic()
-                driver.start(Gear.BATCH, "benchmark")
+                supervisor.start(Gear.BATCH, "benchmark")
                 print("done", time.monotonic() - began, flush=True)
     else:
-        driver.await_working()
+        await_working(supervisor)
         print("ready", flush=True)
         sys.stdin.read()

@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 from gearshift import settings as configuration
 from gearshift.connection import Connection
-from gearshift.stack.artifacts import jars
+from gearshift.stack.artifacts.artifacts import jars
 from gearshift.topics import for_java
 
 query, gear, name, folder, interval = sys.argv[1:6]

@@ -26,9 +26,10 @@ from gearshift import settings as configuration
 from gearshift import tables
 from gearshift.definitions import Graph, Location
 from gearshift.definitions import Table as Declared
-from gearshift.pipelines.publishing import metastore
-from gearshift.pipelines.session import open_session
 from gearshift.settings import Settings
+from gearshift.spark.hive.publishing import metastore
+from gearshift.spark.private import jvm
+from gearshift.spark.session import open_session
 
 HERE = Path(__file__).parent
 DECLARED_AT = Location(__file__, 1)
@@ -92,7 +93,7 @@ class Bench:
 
     def _metastore(self) -> tables.Metastore:
         if not hasattr(self, "_opened"):
-            self._opened = metastore(self._settings, self.spark._jvm)
+            self._opened = metastore(self._settings, jvm(self.spark))
         return self._opened
 
     def _table(self, name: str, *partition_by: str, key: tuple[str, ...] = ()) -> tuple[Declared, str]:

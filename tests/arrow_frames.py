@@ -20,6 +20,7 @@ _SIMPLE: dict[str, Any] = {
     "byte": pa.int8(),
     "integer": pa.int32(),
     "long": pa.int64(),
+    "float": pa.float32(),
     "double": pa.float64(),
     "string": pa.string(),
     "boolean": pa.bool_(),
@@ -83,11 +84,14 @@ class ArrowFrame:
         return ArrowFrame(self._types, self._rows, by=names)
 
     def selectExpr(self, *expressions: str) -> ArrowFrame:  # noqa: N802
-        types = dict(self._types)
+        types, rows = dict(self._types), self._rows
         for expression in expressions:
+            if place := re.fullmatch(r"monotonically_increasing_id\(\) as `(\w+)`", expression):
+                types[place[1]] = "long"
+                rows = [(*row, number) for number, row in enumerate(rows)]
             if cast := re.fullmatch(r"cast\(`(\w+)` as (\w+)\) as `\w+`", expression):
                 types[cast[1]] = _SQL.get(cast[2], cast[2])
-        return ArrowFrame(types, self._rows, by=self._by)
+        return ArrowFrame(types, rows, by=self._by)
 
     def parquet(self, path: str) -> None:
         grouped: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)

@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from gearshift.connection import Connection
-from gearshift.schemas.registry import Schema
+from gearshift.schemas.registry_client import Schema
 from gearshift.schemas.wire import pack, unpack
 from gearshift.topics import Producer
 from tests.support import registry_client

@@ -26,7 +26,7 @@ class Command:
             **cluster_environ(connection),
         }
 
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
             [GEARSHIFT, *words],
@@ -35,10 +35,10 @@ class Command:
             capture_output=True,
             text=True,
             timeout=120,
-            stdin=subprocess.DEVNULL,
+            input=stdin,
         )
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         """Run it beside us."""
         return subprocess.Popen(
             [GEARSHIFT, *words],
@@ -47,7 +47,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
         )
 
     def data(self, *words: str) -> Any:
@@ -56,9 +56,9 @@ class Command:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def refusal(self, *words: str, code: int = 1) -> str:
+    def refusal(self, *words: str, code: int = 1, stdin: str = "") -> str:
         """What a command that fails says: on stderr only, and without a traceback."""
-        done = self(*words)
+        done = self(*words, stdin=stdin)
         assert done.returncode == code, done
         assert done.stdout == ""
         assert "Traceback" not in done.stderr

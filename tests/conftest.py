@@ -13,13 +13,15 @@ import pytest
 
 from gearshift import stack as local
 from gearshift.connection import Connection
-from gearshift.pipelines.session import start_java
 from gearshift.settings import Settings, load
-from gearshift.stack.artifacts import jars
+from gearshift.spark.session import start_java
+from gearshift.stack.artifacts.artifacts import jars
 from tests.support import cluster
 
 # Java processes of tests live too short for what its second compiler costs them.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault(
+    "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+)
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -49,6 +51,18 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Stack]:
     )
     with local.up(settings) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def gearshift_stack(stack: local.Stack) -> local.Stack:
+    """What the fixtures of `gearshift.testing` run on: the same stack."""
+    return stack
+
+
+@pytest.fixture(scope="session")
+def gearshift_stores(stores: local.Stack) -> local.Stack:
+    """The same stores."""
+    return stores
 
 
 @pytest.fixture(scope="session")

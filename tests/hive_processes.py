@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import pyspark
 
-from gearshift.pipelines import startup
 from gearshift.settings import load
+from gearshift.spark import class_archive as startup
 from tests.support import closed_port, eventually, listening
 
 ROOT = Path(__file__).parent.parent

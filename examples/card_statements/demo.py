@@ -1,6 +1,6 @@
-"""`make demo-cards`: the card-statements story in one command, ending by itself.
+"""`gearshift demo card_statements`: the card-statements example from start to end.
 
-A year of transactions, twelve month ends, corrections that come late, and one month run again by hand.
+A year of transactions, twelve month ends, late corrections, and one month rerun by hand.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from gearshift import stack as local
 from gearshift import tables
 from gearshift.app import App
 from gearshift.cli.listing import table
-from gearshift.pipelines.interval_states import State, Status
-from gearshift.runner.intervals import look_at
+from gearshift.pipelines.intervals.selection import survey_intervals
+from gearshift.pipelines.intervals.states import State, Status
 from gearshift.runner.loading import load_app
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
@@ -26,51 +26,51 @@ from gearshift.topics import Admin, Producer
 HERE = Path(__file__).parent
 APP = HERE / "card_statements.py"
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from issuer import CardTransaction, corrections, months, year  # noqa: E402  (a module of this folder)
+from simulator import CardTransaction, corrections, months, year  # noqa: E402  (a module of this folder)
 
-from telling import console, empty, gearshift, tell, wait  # noqa: E402  (what the demos share)
+from demos import console, empty, gearshift, run_demo, wait  # noqa: E402  (what the demos share)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
-        "--folder", type=Path, default=Path(".gearshift") / "demo-cards", help="where it keeps its data"
+        "--folder", type=Path, default=Path(".gearshift") / "demo-cards", help="the demo's data folder"
     )
     folder = options.parse_args().folder
-    return tell(lambda: tell_of(configuration.load({"home": empty(folder)})))
+    return run_demo(lambda: chapters(configuration.load({"home": empty(folder)})))
 
 
-def said(words: str) -> None:
-    console.print(f"  [dim]{words}[/]")
+def report(message: str) -> None:
+    console.print(f"  [dim]{message}[/]")
 
 
-def tell_of(settings: Settings) -> None:
-    """The chapters."""
+def chapters(settings: Settings) -> None:
+    """Run the demo, chapter by chapter."""
     console.rule("[bold]Gearshift: batch on a calendar")
-    from gearshift.runner.runner import Runner  # here, for it brings Spark along
+    from gearshift.runner.runner import Runner  # imports Spark
 
     app = load_app(APP)
     now = datetime.now(UTC)
     month = months(now)[2]
-    with local.up(settings, progress=said):
+    with local.up(settings, progress=report):
         console.print("\n[bold]1. A year of transactions arrives[/]")
-        # Before anything runs: what comes when a month has been run is late.
+        # Before anything runs: rows that arrive after the run of their month are late.
         sent = send(app, settings, year(now))
         console.print(f"  {sent:,} transactions of 40 cards")
-        console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run a month")
-        with Runner(app, settings, file=APP, said=said):
+        console.print("\n[bold]2. Twelve month ends:[/] the scheduler catches up, one run per month")
+        with Runner(app, settings, file=APP, progress=report):
             wait(lambda: settled(app, settings, sent), "the statements of twelve months", every=1)
             show_months(settings)
-            console.print(f"\n[bold]3. Corrections of {month:%B %Y} come late[/]")
+            console.print(f"\n[bold]3. Corrections of {month:%B %Y} arrive late[/]")
             before = tables.read_paths(f"{settings.warehouse_uri}/statements").version
-            new = send(app, settings, corrections(now)) - 3  # the others correct what is there
+            new = send(app, settings, corrections(now)) - 3  # the other three replace existing rows
             wait(lambda: settled(app, settings, sent + new), "the statements of that month", every=1)
             show_corrected(settings, before, f"{month:%Y-%m}")
-    # Nothing runs any more, and nothing has to: intervals are cut from tables.
+    # Everything is stopped: intervals read tables, so they need neither Kafka nor a runner.
     [closed] = of_state(app, settings, "monthly_spending", State.TOO_LATE)
     console.print(
-        f"\n[bold]4. Spending of that month was closed:[/] {closed.late_rows} late rows, told and not taken; "
-        "a person runs it again"
+        f"\n[bold]4. Spending of that month was closed:[/] {closed.late_rows} late rows were reported but not used; "
+        "rerun it by hand"
     )
     period = ("--from", closed.interval.key, "--to", closed.interval.end.isoformat())
     gearshift("batch", "run", os.path.relpath(APP), "monthly_spending", *period, home=settings.home)
@@ -81,7 +81,7 @@ def tell_of(settings: Settings) -> None:
 
 
 def send(app: App, settings: Settings, values: list[CardTransaction]) -> int:
-    """Put transactions on the topic."""
+    """Send transactions to the topic."""
     topic, connection = app.graph.topics["card-transactions"], local.connect(settings)
     Admin(connection).ensure([topic])
     with Registry(connection) as registry:
@@ -93,7 +93,7 @@ def send(app: App, settings: Settings, values: list[CardTransaction]) -> int:
 
 
 def settled(app: App, settings: Settings, rows: int) -> bool:
-    """Whether all transactions are kept and no month is left to run."""
+    """Whether all transactions are stored and no month is left to run."""
     uri = f"{settings.warehouse_uri}/transactions"
     if not tables.exists(uri) or tables.read_paths(uri).rows < rows:
         return False
@@ -104,13 +104,13 @@ def settled(app: App, settings: Settings, rows: int) -> bool:
 
 
 def of_state(app: App, settings: Settings, pipeline: str, *states: State) -> list[Status]:
-    """The months in a state."""
-    seen = look_at(app, settings, app.graph.pipelines[pipeline], datetime.now(UTC))
+    """The months in the given states."""
+    seen = survey_intervals(app, settings, app.graph.pipelines[pipeline], datetime.now(UTC))
     return seen.of(*states) if seen is not None else []
 
 
 def show_months(settings: Settings) -> None:
-    """Each month's statements, read by DuckDB."""
+    """Show each month's statements, read with DuckDB."""
     shown = table("month", right=("statements", "purchases", "refunds", "fees", "total"))
     query = (
         "select month, count(*), sum(purchases), sum(refunds), sum(fees), sum(total) "
@@ -122,7 +122,7 @@ def show_months(settings: Settings) -> None:
 
 
 def show_corrected(settings: Settings, before: int, month: str) -> None:
-    """The statements of a month that are not what they were."""
+    """Show the statements of a month that have changed."""
     query = (
         f"select card, old.total, new.total from statements new join statements@v{before} old "
         f"using (card, month) where month = '{month}' and old.total <> new.total order by card"

@@ -1,7 +1,7 @@
-"""`make demo-food`: the food-delivery story from an empty machine, in about two minutes, ending by itself.
+"""`gearshift demo food_delivery`: the food-delivery example from an empty machine, in about two minutes.
 
-It starts the app's database and all the rest, lets the app do two days of business, prints what the kitchens see,
-who is late, where the minutes go and what was earned, and holds every number against the database's own.
+It starts the shop's database and everything else, simulates two days of business, prints the kitchens' screens, late
+orders, minutes per stage and revenue, and compares every number with the one computed by the database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from cassandra import InvalidRequest
@@ -25,7 +25,7 @@ from gearshift import settings as configuration
 from gearshift import stack as local
 from gearshift.cli.listing import table
 from gearshift.cli.tables import status_table
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from gearshift.errors import GearshiftError
 from gearshift.freshness import Gear
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 APP = HERE / "food_delivery.py"
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-import shop  # noqa: E402  (modules of this folder)
+import simulator  # noqa: E402  (modules of this folder)
 import truth  # noqa: E402
 
-from telling import console, empty, gearshift, tell, wait  # noqa: E402  (what the demos share)
+from demos import console, empty, gearshift, run_demo, wait  # noqa: E402  (what the demos share)
 
 REVENUE = """select restaurant, sum(orders) as orders, sum(revenue) as revenue,
        bar(sum(revenue), 0, max(sum(revenue)) over (), 40) as chart
@@ -51,7 +51,7 @@ BEST = "select day, restaurant, dish, sold from best_sellers where place = 1 ord
 
 
 class Kitchens:
-    """The screens in the kitchens: they ask Cassandra, and nobody else."""
+    """The screens in the kitchens, which only query Cassandra."""
 
     def __init__(self, contact_points: str) -> None:
         self.latencies: list[float] = []
@@ -63,16 +63,16 @@ class Kitchens:
         self._cluster.shutdown()
 
     def ask(self, cql: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """The rows; none while the table is not there, or is just being made for the first of them."""
+        """The rows; none while the table does not exist or is being created."""
         try:
             return list(self._session.execute(cql, values))
         except (InvalidRequest, NoHostAvailable):
             return []
 
     def expect(self, restaurant: str, order: int) -> None:
-        """See how long it takes until an order is on the screen; one at a time."""
+        """Measure how long it takes until an order is on the screen; one at a time."""
         if not self._open:
-            # The app waits for the first one: until then all the others are still on their way to work.
+            # Block for the first order, until everything is up.
             self._open = self._look(restaurant, order, within=90)
         elif not self._looking.is_alive():
             self._looking = Thread(target=self._measure, args=(restaurant, order), daemon=True)
@@ -93,37 +93,43 @@ class Kitchens:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--orders", type=int, default=400, help="how many orders the two days bring")
-    options.add_argument("--factor", type=float, default=2000, help="the app's seconds in one of ours")
+    options.add_argument("--orders", type=int, default=400, help="how many orders to simulate")
+    options.add_argument("--factor", type=float, default=2000, help="simulated seconds per second")
     options.add_argument(
-        "--folder", type=Path, default=Path(".gearshift") / "demo-food", help="where it keeps its data"
+        "--folder", type=Path, default=Path(".gearshift") / "demo-food", help="the demo's data folder"
     )
+    options.add_argument("--keep", action="store_true", help="leave the app running until Ctrl-C")
     chosen = options.parse_args()
 
     def story() -> None:
         console.rule("[bold]Gearshift: one database, three promises")
         settings = configuration.load({"home": empty(chosen.folder), "checkpoint_interval": "10 seconds"})
         with running(settings) as (runner, dsn, kitchens):
-            tell_of(runner, dsn, kitchens, orders=chosen.orders, factor=chosen.factor)
+            chapters(runner, dsn, kitchens, orders=chosen.orders, factor=chosen.factor)
+            if chosen.keep:
+                console.print(
+                    f"\nIt keeps running: GEARSHIFT_HOME={settings.home} gearshift status; Ctrl-C to stop"
+                )
+                Event().wait()
 
-    return tell(story)
+    return run_demo(story)
 
 
 @contextmanager
 def running(settings: Settings) -> Generator[tuple[Runner, str, Kitchens]]:
-    """The app's database with its tables, and beside it everything that the story runs."""
-    # The app's days pass in seconds: the story says when they are over, and not the calendar.
+    """Start the shop's database with its tables, and everything else that the demo runs."""
+    # Simulated days pass in seconds, so the demo runs the batches instead of the calendar.
     settings = settings.model_copy(update={"scheduler": False})
 
-    def said(words: str) -> None:
-        console.print(f"  [dim]{words}[/]")
-        if words == "postgres answers":  # long before the others do: the app has its tables before they look
-            shop.create(local.find_service("postgres", settings).get_secret_value())
+    def report(message: str) -> None:
+        console.print(f"  [dim]{message}[/]")
+        if message == "postgres is ready":  # before the other services start, which need the tables
+            simulator.create(local.find_service("postgres", settings).get_secret_value())
 
     from gearshift.runner.loading import load_app
     from gearshift.runner.runner import Runner
 
-    with Runner(load_app(APP), settings, file=APP, said=said) as runner:
+    with Runner(load_app(APP), settings, file=APP, progress=report) as runner:
         kitchens = Kitchens(runner.stack.address("cassandra"))
         try:
             yield runner, runner.stack.address("postgres"), kitchens
@@ -131,10 +137,10 @@ def running(settings: Settings) -> Generator[tuple[Runner, str, Kitchens]]:
             kitchens.close()
 
 
-def tell_of(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor: float) -> None:
-    """The chapters."""
+def chapters(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor: float) -> None:
+    """Run the demo, chapter by chapter."""
     console.print("\n[bold]1. Real-time:[/] from the app's database to the kitchens' screens")
-    with shop.Shop(dsn, orders=orders, factor=factor, on_order=kitchens.expect) as app:
+    with simulator.Shop(dsn, orders=orders, factor=factor, on_order=kitchens.expect) as app:
         wait(lambda: app.error or kitchens.ask(truth.IN_CASSANDRA["open orders"]), "an order")
         shown = time.monotonic() + 5
         while not app.closed and app.error is None:
@@ -143,9 +149,9 @@ def tell_of(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor
                 shown = time.monotonic() + 12
             time.sleep(0.05)
         if app.error is not None:
-            raise GearshiftError(f"the food app ended: {app.error}")
+            raise GearshiftError(f"the shop failed: {app.error}")
     for what in truth.IN_CASSANDRA:
-        wait(lambda what=what: equal(runner, dsn, kitchens, what), f"what PostgreSQL has as {what}")
+        wait(lambda what=what: equal(runner, dsn, kitchens, what), f"{what} as in PostgreSQL")
     show_screens(kitchens, app)
     if kitchens.latencies:
         console.print(
@@ -160,41 +166,41 @@ def tell_of(runner: Runner, dsn: str, kitchens: Kitchens, *, orders: int, factor
         )
 
     console.print("\n[bold]3. Near-real-time:[/] where the minutes go")
-    wait(
-        lambda: equal(runner, dsn, kitchens, "minutes per stage"), "what PostgreSQL has as minutes per stage"
-    )
+    wait(lambda: equal(runner, dsn, kitchens, "minutes per stage"), "minutes per stage as in PostgreSQL")
     home = runner.settings.home
     gearshift("table", "sql", STAGES, home=home)
 
     console.print("[bold]4. The daily batch:[/] both days are over, and each is an interval")
-    runner.shift("keep_orders", Gear.BATCH)  # everything the app has done by now
+    runner.shift("keep_orders", Gear.BATCH)  # all changes up to now
     for pipeline in ("sum_revenue", "rank_dishes"):
         runner.shift(pipeline, Gear.BATCH)
     gearshift("batch", "list", os.path.relpath(APP), home=home)
     gearshift("table", "sql", REVENUE, home=home)
     gearshift("table", "sql", BEST, home=home)
 
-    console.print("[bold]5. The proof:[/] every number beside the one that PostgreSQL computes")
+    console.print("[bold]5. The proof:[/] every number compared with the one that PostgreSQL computes")
     for what in truth.TRUTH:
         rows = truth.must_be(dsn, what)
         if not equal(runner, dsn, kitchens, what):
-            raise GearshiftError(f"{what} are not what PostgreSQL says")
+            raise GearshiftError(f"{what} differ from PostgreSQL")
         console.print(f"  {what}: {len(rows)} of {len(rows)} rows are the same")
     console.print(status_table(runner.status()))
 
 
 def equal(runner: Runner, dsn: str, kitchens: Kitchens, what: str) -> bool:
-    """Whether the stores have what the app's database says."""
+    """Whether the stores match the shop's database."""
     return truth.found(what, kitchens.ask, runner.settings.warehouse_uri) == truth.must_be(dsn, what)
 
 
-def show_screens(kitchens: Kitchens, app: shop.Shop) -> None:
-    """Each restaurant's open orders by how far they are."""
+def show_screens(kitchens: Kitchens, app: simulator.Shop) -> None:
+    """Show each restaurant's open orders by status."""
     found = Counter((row.restaurant, row.status) for row in kitchens.ask(truth.IN_CASSANDRA["open orders"]))
     clock = app.events[min(app.done, len(app.events) - 1)].at
-    shown = table(f"  {clock:%a %H:%M}", right=list(shop.STAGES))
-    for restaurant in shop.MENUS:
-        shown.add_row(f"  {restaurant}", *(str(found[restaurant, status] or "·") for status in shop.STAGES))
+    shown = table(f"  {clock:%a %H:%M}", right=list(simulator.STAGES))
+    for restaurant in simulator.MENUS:
+        shown.add_row(
+            f"  {restaurant}", *(str(found[restaurant, status] or "·") for status in simulator.STAGES)
+        )
     console.print(shown)
 
 

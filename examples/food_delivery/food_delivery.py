@@ -1,62 +1,26 @@
-"""The food-delivery story: from the app's database to three promises, without a word to the app.
+"""Food delivery: one database, three kinds of freshness, without changing the application.
 
-`shop.py` is the app: it writes to PostgreSQL and knows of nothing else. Each committed change goes to Kafka. In
-real-time every restaurant's open orders and the late ones are kept in Cassandra, where a screen in the kitchen would
-read them; each minute spent waiting is in a table some seconds later; and when a day is over, a batch over its orders
-makes revenue and best sellers. `gearshift run examples/food_delivery/food_delivery.py` runs it on the database of your settings.
+`simulator.py` is the application: it only writes to PostgreSQL. Each committed change goes to Kafka. In real-time, each
+restaurant's open orders and late orders are written to Cassandra, for the screens in the kitchens; minutes per stage
+are in a table some seconds later; at the end of a day, a batch over its orders computes revenue and best sellers.
+`gearshift run food_delivery.py` runs it on the database of your settings.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
-from typing import Annotated
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from rows import Order, Rider, StatusChange
 
 import gearshift as gs
-
-Money = Annotated[Decimal, gs.DecimalOf(10, 2)]
-
-
-@dataclass
-class Order:
-    id: int
-    restaurant: str
-    dish: str
-    quantity: int
-    amount: Money
-    status: str
-    placed_at: datetime
-    promised_at: datetime
-    changed_at: datetime
-
-
-@dataclass
-class StatusChange:
-    """An order was in a status since one instant and until another."""
-
-    order_id: int
-    status: str
-    restaurant: str
-    since: datetime
-    until: datetime
-
-
-@dataclass
-class Rider:
-    id: int
-    name: str
-    order_id: int | None
-    trips: int
-    changed_at: datetime
 
 
 @dataclass
 class OrderState:
-    """How an order is, as of the commit that made it so."""
+    """The state of an order as of a commit."""
 
     restaurant: str
     order_id: int
@@ -81,21 +45,34 @@ app = gs.App("food-delivery")
 database = app.cdc(
     "food-db",
     tables={"public.orders": Order, "public.status_changes": StatusChange, "public.riders": Rider},
-    before=True,  # an order that is withdrawn is deleted, and the kitchen must know which restaurant had it
+    before=True,  # a cancelled order is deleted, and the kitchen has to know its restaurant
 )
 orders, status_changes, riders = database.topics.values()
 order_states = app.topic("order-states", value=OrderState, key="restaurant")
 late_orders = app.topic("late-orders", value=LateOrder, key="restaurant")
 
-orders_now = app.table("orders", key="id", order_by="_position", deleted="_deleted")
+orders_now = app.table("orders", key="id", sequence_by="_position", deleted="_deleted")
 stage_minutes = app.table("stage_minutes", key=("order_id", "stage"))
 daily_revenue = app.table("daily_revenue")
 best_sellers = app.table("best_sellers")
 
+app.board(
+    "kitchens",
+    gs.TableView(
+        order_states,
+        columns=("restaurant", "order_id", "dish", "quantity", "status", "promised_at"),
+        key="order_id",
+        where={"is_open": True},
+    ),
+    gs.Feed(
+        late_orders, text="{restaurant}: order {order_id} is {minutes_late} minutes late", level="warning"
+    ),
+)
+
 
 @app.pipeline(source=orders, to=order_states, freshness="1 second")
 def follow_orders(orders: DataFrame) -> DataFrame:
-    """Each order as it is now; one that was withdrawn is no longer open."""
+    """The current state of each order; a cancelled one is no longer open."""
     row = F.coalesce("after", "before")
     is_open = F.col("after").isNotNull() & (row["status"] != "delivered")
     return orders.select(
@@ -112,7 +89,7 @@ def follow_orders(orders: DataFrame) -> DataFrame:
 
 @app.pipeline(source=orders, to=late_orders, freshness="1 second")
 def find_late_orders(orders: DataFrame) -> DataFrame:
-    """An order that something happens to after it was promised to be there."""
+    """Orders that change after their promised delivery time."""
     late_by = F.unix_seconds("after.changed_at") - F.unix_seconds("after.promised_at")
     return orders.where(late_by > 0).select(
         "after.restaurant",
@@ -129,7 +106,7 @@ def find_late_orders(orders: DataFrame) -> DataFrame:
     commit="async",
 )
 def show_open_orders(record: gs.Record[OrderState]) -> OrderState | gs.destinations.Delete:
-    """The kitchen's screen: a row comes with the order and goes when it is delivered or withdrawn."""
+    """The kitchen's screen: one row per order until it is delivered or cancelled."""
     order = record.value
     if order.is_open:
         return order
@@ -142,19 +119,19 @@ def show_open_orders(record: gs.Record[OrderState]) -> OrderState | gs.destinati
     commit="async",
 )
 def warn_of_late_orders(record: gs.Record[LateOrder]) -> LateOrder:
-    """One row an order, however often it is late."""
+    """One row per late order."""
     return record.value
 
 
 @app.delivery(riders, to=gs.destinations.Cassandra(table="food.riders", key="id"), commit="async")
 def copy_riders(record: gs.Record[gs.Change[Rider]]) -> gs.Change[Rider]:
-    """A copy of the app's table, straight from the changes: those who go home go from it too."""
+    """A copy of the riders table, made from its changes; deleted rows are deleted here too."""
     return record.value
 
 
 @app.pipeline(source=status_changes, to=stage_minutes, freshness="10 seconds")
 def measure_stages(status_changes: DataFrame) -> DataFrame:
-    """How long each order waited in each status."""
+    """How long each order spent in each status."""
     return status_changes.where("after is not null").select(
         "after.order_id",
         F.col("after.status").alias("stage"),
@@ -165,13 +142,13 @@ def measure_stages(status_changes: DataFrame) -> DataFrame:
 
 @app.pipeline(source=orders, to=orders_now, freshness="10 seconds", as_of="latest")
 def keep_orders(orders: DataFrame) -> DataFrame:
-    """The orders as they are, for whoever has questions."""
+    """The current orders, for queries."""
     return orders
 
 
-@app.pipeline(source=orders_now, to=daily_revenue, freshness="1 day", by="placed_at")
+@app.pipeline(source=orders_now, to=daily_revenue, freshness="1 day", event_time="placed_at")
 def sum_revenue(orders: DataFrame, interval: gs.Interval) -> DataFrame:
-    """What each restaurant earned in a day, with what it delivered."""
+    """Each restaurant's revenue from delivered orders in a day."""
     return (
         orders.where("status = 'delivered'")
         .groupBy("restaurant")
@@ -180,9 +157,9 @@ def sum_revenue(orders: DataFrame, interval: gs.Interval) -> DataFrame:
     )
 
 
-@app.pipeline(source=orders_now, to=best_sellers, freshness="1 day", by="placed_at")
+@app.pipeline(source=orders_now, to=best_sellers, freshness="1 day", event_time="placed_at")
 def rank_dishes(orders: DataFrame, interval: gs.Interval) -> DataFrame:
-    """The dish that each restaurant delivered most of in a day, and the runner-up."""
+    """Each restaurant's two best-selling dishes of a day."""
     sold = (
         orders.where("status = 'delivered'")
         .groupBy("restaurant", "dish")

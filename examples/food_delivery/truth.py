@@ -1,4 +1,4 @@
-"""Every number of the story twice: as the stores have it, and as the app's own database says it must be."""
+"""Every number of the demo twice: as stored, and as computed by the shop's database."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ Rows = set[tuple[Any, ...]]
 
 
 def must_be(dsn: str, what: str) -> Rows:
-    """What the app's database says."""
+    """The rows computed by the shop's database."""
     with psycopg.connect(dsn) as database:
         return set(database.execute(TRUTH[what].encode()).fetchall())
 
 
 def found(what: str, ask_cassandra: Callable[[str], Any], warehouse: str) -> Rows:
-    """What the stores of the story have; nothing while a table is not there yet."""
+    """The stored rows; none while the table does not exist."""
     if what in IN_CASSANDRA:
         return {tuple(row) for row in ask_cassandra(IN_CASSANDRA[what])}
     try:

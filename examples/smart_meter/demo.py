@@ -1,7 +1,7 @@
-"""`make demo`: the smart-meter story from an empty machine, in under three minutes, ending by itself.
+"""`make demo`: the smart-meter example from an empty machine, in under three minutes.
 
-It prints the first alert and how fresh it is, shifts the alert pipeline through all gears while
-readings flow, prints the ledger's proof and the bills. `--keep` leaves the app running.
+It prints the first alerts with their latency, shifts the alert pipeline through all gears while
+readings flow, and prints the ledger and the bills. `--keep` leaves the app running.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 from gateway import Gateway, Message  # noqa: E402  (a module of this folder)
 
-from telling import console, tell, wait  # noqa: E402  (what the demos share)
+from demos import console, run_demo, wait  # noqa: E402  (what the demos share)
 
 
 class Phones:
-    """The owners' phones: what the SMS gateway brings them. It reads the readings too, to know when each was sent."""
+    """The owners' phones. They also read the readings topic, to know when each reading was sent."""
 
     def __init__(self, connection: Connection, gateway: Gateway) -> None:
         self.latencies: list[float] = []
@@ -89,14 +89,14 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--keep", action="store_true", help="leave the app running until Ctrl-C")
     options.add_argument(
-        "--folder", type=Path, default=Path(".gearshift") / "demo", help="where it keeps its data"
+        "--folder", type=Path, default=Path(".gearshift") / "demo", help="the demo's data folder"
     )
     chosen = options.parse_args()
-    return tell(lambda: story(chosen.folder, keep=chosen.keep))
+    return run_demo(lambda: story(chosen.folder, keep=chosen.keep))
 
 
 def story(folder: Path, *, keep: bool) -> None:
-    """Everything that runs."""
+    """Start everything, then run the chapters."""
     settings = configuration.load({"home": folder.absolute(), "checkpoint_interval": "6 seconds"})
     console.rule("[bold]Gearshift: one stream of meter readings, three promises")
     from gearshift.runner.loading import load_app
@@ -110,18 +110,18 @@ def story(folder: Path, *, keep: bool) -> None:
             app,
             settings,
             file=HERE / "smart_meter.py",
-            said=lambda words: console.print(f"  [dim]{words}[/]"),
+            progress=lambda message: console.print(f"  [dim]{message}[/]"),
         ) as runner:
-            tell_of(runner, gateway, folder, keep=keep)
+            chapters(runner, gateway, folder, keep=keep)
 
 
-def tell_of(runner: Runner, gateway: Gateway, folder: Path, *, keep: bool) -> None:
-    """The chapters."""
-    driver = runner.drivers["load_alerts"]
-    with Phones(runner.engine.connection, gateway) as phones:
+def chapters(runner: Runner, gateway: Gateway, folder: Path, *, keep: bool) -> None:
+    """Run the demo, chapter by chapter."""
+    supervisor = runner.supervisors["load_alerts"]
+    with Phones(runner.context.connection, gateway) as phones:
         console.print("\n[bold]1. Real-time:[/] a load above 2 kW reaches the owner")
         wait(lambda: len(phones.latencies) >= 3, "an alert")
-        # Spark compiles its code on the first ones
+        # the first ones are slow, while Spark compiles its code
         wait(lambda: len(phones.latencies) >= 30, "thirty alerts")
         before = len(phones.latencies)
         wait(lambda: len(phones.latencies) >= before + 20, "twenty more alerts")
@@ -140,7 +140,7 @@ def tell_of(runner: Runner, gateway: Gateway, folder: Path, *, keep: bool) -> No
             )
 
         console.print("\n[bold]3. The proof:[/] what ran over which offsets")
-        show_ledgers([driver.books.ledger])
+        show_ledgers([supervisor.ledger])
 
         console.print("[bold]4. The bills:[/] a batch over the history, as exact decimals")
         runner.shift("keep_history", Gear.BATCH)
@@ -149,23 +149,23 @@ def tell_of(runner: Runner, gateway: Gateway, folder: Path, *, keep: bool) -> No
 
         console.print("\n[bold]Summary[/]")
         console.print(status_table(runner.status()))
-        console.print(f"  load_alerts: {proof(driver.books.ledger)}")
+        console.print(f"  load_alerts: {proof(supervisor.ledger)}")
         console.print(f"  {texts(gateway)}")
         if keep:
             console.print(
-                f"\nIt keeps running: try [bold]GEARSHIFT_HOME={folder} gearshift status[/]. Ctrl-C stops it."
+                f"\nIt keeps running: try [bold]GEARSHIFT_HOME={folder} gearshift status[/]. Press Ctrl-C to stop."
             )
             threading.Event().wait()
 
 
 def texts(gateway: Gateway) -> str:
-    """What the phones got: every reading above 2 kW once."""
+    """The number of text messages, and how many were duplicates."""
     sent = [(message.to, message.text) for message in gateway.messages]
     return f"{len(sent):,} text messages, {len(sent) - len(set(sent))} of them sent twice"
 
 
 def show_bills(warehouse: str) -> None:
-    """The dearest bills, read by DuckDB."""
+    """Show the highest bills, read with DuckDB."""
     answer = tables.sql(
         warehouse,
         "select month, meter_id, kwh, amount, readings from monthly_bills order by amount desc, meter_id limit 5",

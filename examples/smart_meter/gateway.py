@@ -1,7 +1,7 @@
-"""The phone company of the smart-meter story: an SMS gateway on loopback that takes what Twilio takes.
+"""An SMS gateway on loopback with Twilio's API, for the smart-meter example.
 
-Run by itself it prints every text it takes; `with Gateway() as gateway` gives `gateway.url` and
-`gateway.messages` to a program that starts it. Repeated requests with one Idempotency-Key are one text.
+As a script it prints every text message; `with Gateway() as gateway` gives a program `gateway.url` and
+`gateway.messages`. Repeated requests with the same Idempotency-Key are one message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Message(NamedTuple):
 
 
 class Gateway:
-    """Takes texts until it is closed; any account and token will do."""
+    """Accepts text messages until it is closed, with any account and token."""
 
     def __init__(self, port: int = 0, on_message: Callable[[Message], None] | None = None) -> None:
         self._on_message = on_message
@@ -46,23 +46,23 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """What `gs.destinations.Sms(url=…)` is given."""
+        """The address for `gs.destinations.Sms(url=…)`."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     @property
     def messages(self) -> list[Message]:
-        """The texts so far, each as (to, text, received_at)."""
+        """The messages so far."""
         with self._lock:
             return list(self._messages)
 
     @property
     def repeats(self) -> int:
-        """How many requests came again with a key that was taken before; nobody got a second text for them."""
+        """The number of repeated requests, which are not delivered again."""
         with self._lock:
             return self._repeats
 
     def take(self, to: str, text: str, key: str | None) -> None:
-        """Keep a text, once per key."""
+        """Accept a message, once per key."""
         message = Message(to, text, datetime.now(UTC))
         with self._lock:
             if key is not None and key in self._keys:
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # so that a sender keeps its connection
+    protocol_version = "HTTP/1.1"  # keeps connections open
     disable_nagle_algorithm = True
     server: _Server
 
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """The texts are the log."""
+        """Log nothing: the messages are the output."""
 
 
 if __name__ == "__main__":
@@ -119,8 +119,8 @@ if __name__ == "__main__":
         print(f"{message.received_at:%H:%M:%S}  {message.to}  {message.text}", flush=True)
 
     with Gateway(8025, show) as running:
-        print(f"SMS gateway on {running.url}; Ctrl-C ends it")
+        print(f"SMS gateway on {running.url}; press Ctrl-C to stop")
         try:
             Event().wait()
         except KeyboardInterrupt:
-            print(f"{len(running.messages)} texts")
+            print(f"{len(running.messages)} text messages")

@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gearshift import errors
+from gearshift.alert import Alert
 from gearshift.app import App
-from gearshift.calendars import Interval
-from gearshift.definitions import Delivery, Pipeline, Retry, Source, Table, Topic
+from gearshift.boards import Board, Candles, Feed, Leaderboard, Number, Panel, Series, TableView, Zones
+from gearshift.calendars import Calendar, Interval
+from gearshift.cron import Cron
+from gearshift.definitions import (
+    ChangeCapture,
+    Delivery,
+    FileSource,
+    Graph,
+    HttpSource,
+    Intervals,
+    Location,
+    Notification,
+    Pipeline,
+    Retry,
+    Source,
+    Table,
+    Topic,
+)
 from gearshift.errors import GearshiftError, PermanentError, RetriableError
 from gearshift.freshness import Freshness, Gear
 from gearshift.record import Change, Destination, Op, Record, Row
 
 if TYPE_CHECKING:
     from gearshift import destinations
-    from gearshift.schemas import DecimalOf
+    from gearshift.connection import Connection
+    from gearshift.schemas import Alias, DecimalOf, TimeOf
     from gearshift.stack import connect
     from gearshift.topics import Producer
 
+    __version__: str
+
 __all__ = [
+    "Alert",
+    "Alias",
     "App",
+    "Board",
+    "Calendar",
+    "Candles",
     "Change",
+    "ChangeCapture",
+    "Connection",
+    "Cron",
     "DecimalOf",
     "Delivery",
     "Destination",
+    "Feed",
+    "FileSource",
     "Freshness",
     "Gear",
     "GearshiftError",
+    "Graph",
+    "HttpSource",
     "Interval",
+    "Intervals",
+    "Leaderboard",
+    "Location",
+    "Notification",
+    "Number",
     "Op",
+    "Panel",
     "PermanentError",
     "Pipeline",
     "Producer",
@@ -35,24 +75,35 @@ __all__ = [
     "RetriableError",
     "Retry",
     "Row",
+    "Series",
     "Source",
     "Table",
+    "TableView",
+    "TimeOf",
     "Topic",
+    "Zones",
+    "__version__",
     "connect",
     "destinations",
+    "errors",
 ]
 
-_LATER = {"Producer": "gearshift.topics", "DecimalOf": "gearshift.schemas", "connect": "gearshift.stack"}
+_LAZY = {
+    "Alias": "gearshift.schemas",
+    "Connection": "gearshift.connection",
+    "DecimalOf": "gearshift.schemas",
+    "TimeOf": "gearshift.schemas",
+    "Producer": "gearshift.topics",
+    "connect": "gearshift.stack",
+}
 
 
 def __getattr__(name: str) -> Any:
+    """Import what needs client libraries on first use, so that `gearshift --help` is instant."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("gearshift")
     if name == "destinations":
-        from importlib import import_module
-
         return import_module("gearshift.destinations")
-    # The names that bring client libraries along are imported when asked for, so that `gearshift --help` is instant.
-    if name in _LATER:
-        from importlib import import_module
-
-        return getattr(import_module(_LATER[name]), name)
-    raise AttributeError(name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'gearshift' has no attribute {name!r}")

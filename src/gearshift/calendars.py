@@ -1,4 +1,4 @@
-"""Calendars cut time into intervals, one batch run each, without a gap and without an overlap. Pure."""
+"""Calendars: time cut into intervals without gaps or overlaps, one batch run each. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""What lies outside of these is no time of an event but a way to say "never" or "always"."""
+"""Event times outside of these are placeholders for "never" or "always"."""
 
 
 class Calendar(Protocol):
@@ -21,9 +21,9 @@ class Calendar(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Interval:
-    """The time that one run answers for: from `start` on, up to but without `end`.
+    """The time range that one run computes: from `start`, up to and excluding `end`.
 
-    Both are local times of the app's zone with their own offset, so that their difference is real time.
+    Both are local times of the app's zone with fixed offsets, so that their difference is elapsed time.
     """
 
     start: datetime
@@ -31,7 +31,7 @@ class Interval:
 
     @property
     def key(self) -> str:
-        """The start, as the result's column `interval_start` and people write it.
+        """The start in ISO 8601, as in the result column `interval_start`.
 
         >>> Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)).key
         '2026-02-01T00:00:00+00:00'
@@ -40,7 +40,7 @@ class Interval:
 
     @property
     def name(self) -> str:
-        """The start in UTC, as a file can be called.
+        """The start in UTC, in a form that is valid as a file name.
 
         >>> Interval(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)).name
         '20260201T000000Z'
@@ -55,7 +55,7 @@ class Interval:
 
 
 def interval_at(calendar: Calendar, moment: datetime, zone: tzinfo) -> Interval:
-    """The interval that holds an instant.
+    """The interval that contains an instant.
 
     >>> from zoneinfo import ZoneInfo
     >>> from gearshift.freshness import Freshness
@@ -69,7 +69,7 @@ def interval_at(calendar: Calendar, moment: datetime, zone: tzinfo) -> Interval:
 
 
 def intervals_from(calendar: Calendar, moment: datetime, zone: tzinfo) -> Iterator[Interval]:
-    """The interval that holds an instant, and all that follow."""
+    """The interval that contains an instant, and all later ones."""
     interval = interval_at(calendar, moment, zone)
     while True:
         yield interval
@@ -79,7 +79,7 @@ def intervals_from(calendar: Calendar, moment: datetime, zone: tzinfo) -> Iterat
 def intervals_between(
     calendar: Calendar, start: datetime, end: datetime, zone: tzinfo, *, most: int | None = None
 ) -> list[Interval]:
-    """The intervals that begin from one instant on and before another, or the first so many of them.
+    """The intervals that begin between two instants, excluding the second; the first `most` of them if given.
 
     >>> from gearshift.freshness import Freshness
     >>> year = datetime(2028, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC)
@@ -97,10 +97,10 @@ def intervals_between(
 
 
 def local(instant: datetime, zone: tzinfo) -> datetime:
-    """An instant as the zone's clocks show it, with the offset of that very moment.
+    """An instant in a zone's local time, with a fixed offset.
 
-    Python compares and subtracts two times of one named zone by their wall clocks, which is wrong where those
-    change; times with an offset of their own it compares by what they are.
+    Python compares and subtracts two times of one named zone by wall clock, which is wrong across a clock change;
+    times with fixed offsets are compared as instants.
     """
     moment = instant.astimezone(UTC).astimezone(zone)
     return moment.replace(tzinfo=timezone(moment.utcoffset() or timedelta(0)), fold=0)

@@ -1,4 +1,4 @@
-"""Where Kafka and the schema registry answer: the local stack or the user's own cluster."""
+"""The addresses of Kafka and the schema registry, of the local stack or of the user's own cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gearshift.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """The addresses of a cluster and the client properties that open it; secrets stay out of its repr."""
+    """The addresses of a cluster and the client properties to connect with; its repr shows no secrets."""
 
     bootstrap_servers: str
     registry_url: str
@@ -35,7 +35,7 @@ class Connection:
         kafka: Mapping[str, str] | None = None,
         registry: Mapping[str, str] | None = None,
     ) -> Connection:
-        """The connection to these addresses with the given client properties, or else those of the settings."""
+        """A connection to these addresses, with the given client properties or those of the settings."""
         return cls(
             bootstrap_servers=bootstrap_servers,
             registry_url=registry_url,

@@ -1,8 +1,8 @@
-"""Cron: five fields that say at which minutes of the wall clock a batch runs. Pure.
+"""Cron expressions: the wall-clock minutes at which a batch runs. Pure.
 
-Where the clock changes it does what Debian's cron does. A time that names its hour happens once a day: in the
-hour that comes twice the first time, and where the clock skips it at the first minute after. A time at every hour
-(`*` or `*/2`) follows real time: a repeated hour has it twice, a skipped one not at all.
+Clock changes are handled as in Debian's cron. A time with a fixed hour runs once a day: in a repeated hour the first
+time, and for a skipped hour at the first minute after the gap. A time with a wildcard hour (`*` or `*/2`) follows
+elapsed time: it runs twice in a repeated hour and not at all in a skipped one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEAP_YEARS_APART = 9 * 366  # days: between 29 February 2096 and 2104
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Minutes of the wall clock: minute, hour, day of the month, month, day of the week.
+    """A cron expression: minute, hour, day of the month, month, day of the week.
 
     >>> Cron.parse("30 6 * * mon-fri").next_run(datetime(2026, 11, 13, 12, tzinfo=UTC), UTC).isoformat()
     '2026-11-16T06:30:00+00:00'
@@ -48,32 +48,34 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> Cron:
-        """Read `"0 6 * * 1-5"`, with lists, ranges, steps, names of months and days, or `"@monthly"`."""
+        """Parse `"0 6 * * 1-5"`, with lists, ranges, steps and names of months and days, or `"@monthly"`."""
         words = _WORDS.get(text.strip().lower(), text).lower().split()
         if len(words) != len(_FIELDS):
             raise DefinitionError(
-                f"{text!r} is no cron expression",
-                hint="write minute, hour, day, month and weekday, such as '0 6 * * mon-fri'",
+                f"invalid cron expression {text!r}",
+                hint="use minute, hour, day, month and weekday, such as '0 6 * * mon-fri'",
             )
         minutes, hours, days, months, weekdays = (
             _parse(word, *kind, text) for word, kind in zip(words, _FIELDS, strict=True)
         )
         cron = cls(" ".join(words), minutes, hours, days, months, frozenset(day % 7 for day in weekdays))
         if next(cron._days(date(2000, 1, 1), _DAY), None) is None:
-            raise DefinitionError(f"{text!r} never comes", hint="no such month has such a day")
+            raise DefinitionError(
+                f"cron expression {text!r} never matches", hint="use a day that the month has"
+            )
         return cron
 
     def next_run(self, after: datetime, zone: tzinfo) -> datetime:
-        """The first time after an instant."""
-        # The day before too: its skipped last hour may come only now.
+        """The first run after an instant."""
+        # A run in the skipped last hour of the previous day may fall on this day.
         for day in self._days(after.astimezone(zone).date() - _DAY, _DAY):
             for instant in _instants(self, day, zone):
                 if instant > after:
                     return instant.astimezone(zone)
-        raise AssertionError("parse refuses what never comes")
+        raise AssertionError("parse rejects expressions that never match")
 
     def last_run(self, at: datetime, zone: tzinfo) -> datetime:
-        """The latest time up to an instant.
+        """The latest run up to an instant.
 
         >>> Cron.parse("0 0 29 2 *").last_run(datetime(2027, 3, 1, tzinfo=UTC), UTC).isoformat()
         '2024-02-29T00:00:00+00:00'
@@ -82,12 +84,12 @@ class Cron:
             for instant in reversed(_instants(self, day, zone)):
                 if instant <= at:
                     return instant.astimezone(zone)
-        raise AssertionError("parse refuses what never comes")
+        raise AssertionError("parse rejects expressions that never match")
 
     def _days(self, first: date, step: timedelta) -> Iterator[date]:
-        """The days on which it happens, from one on."""
+        """The matching days, from the first in steps of one day."""
         days, months = self.days, self.months
-        # As in every cron: a day of the month and a weekday that are both named mean either of them.
+        # As in every cron, a day of the month and a weekday that are both restricted match either.
         _, _, day_word, _, weekday_word = self.text.split()
         either = not day_word.startswith("*") and not weekday_word.startswith("*")
         last = None
@@ -107,29 +109,29 @@ class Cron:
 
 @lru_cache(64)
 def _instants(cron: Cron, day: date, zone: tzinfo) -> tuple[datetime, ...]:
-    """When it happens on a day of the wall clock, in real time."""
-    follows_real_time = cron.text.split()[1].startswith("*")
+    """The instants of the runs on one local day."""
+    follows_elapsed_time = cron.text.split()[1].startswith("*")
     found: set[datetime] = set()
     for hour in cron.hours:
         for minute in cron.minutes:
             wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
             if _exists(wall):
                 found.add(wall.astimezone(UTC))
-                if follows_real_time:
+                if follows_elapsed_time:
                     found.add(wall.replace(fold=1).astimezone(UTC))
-            elif not follows_real_time:
+            elif not follows_elapsed_time:
                 found.add(_after_the_gap(wall))
     return tuple(sorted(found))
 
 
 def _exists(wall: datetime) -> bool:
-    """Whether a clock on the wall ever shows this."""
+    """Whether a local time exists, that is, no clock change skips it."""
     return wall.astimezone(UTC).astimezone(wall.tzinfo).replace(tzinfo=None) == wall.replace(tzinfo=None)
 
 
 def _after_the_gap(wall: datetime) -> datetime:
     while not _exists(wall):
-        wall += _MINUTE  # on the wall, as adding does where both sides have one zone
+        wall += _MINUTE  # adds to the local time, as arithmetic within one zone does
     return wall.astimezone(UTC)
 
 
@@ -142,8 +144,8 @@ def _parse(word: str, name: str, low: int, high: int, text: str) -> frozenset[in
         stop = high if first == "*" or (step and last is None) else _number(last or first, name)
         if start is None or stop is None or not low <= start <= stop <= high or step == "0":
             raise DefinitionError(
-                f"{text!r} is no cron expression: {part!r} is no {name}",
-                hint=f"a {name} is {low} to {high}, *, a range, a list or a step such as */{max(2, high // 4)}",
+                f"invalid cron expression {text!r}: {part!r} is not a valid {name}",
+                hint=f"use {low} to {high}, *, a range, a list or a step such as */{max(2, high // 4)}",
             )
         found.update(range(start, stop + 1, int(step or 1)))
     return frozenset(found)

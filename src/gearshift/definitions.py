@@ -1,4 +1,4 @@
-"""What a user declares: frozen values that say what there is, and nothing about how it runs."""
+"""What a user declares: frozen values without behaviour."""
 
 from __future__ import annotations
 
@@ -9,36 +9,45 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from gearshift.alert import Level
+from gearshift.boards import Board
 from gearshift.calendars import Calendar, Interval
 from gearshift.cron import Cron
 from gearshift.freshness import Freshness, Gear
 from gearshift.record import Destination
+from gearshift.timetable import Timetable
 
 Format = Literal["avro", "json"]
 Commit = Literal["sync", "async"]
 Start = Literal["earliest", "latest", "error"]
-Evolution = Literal["evolve", "strict"]
+OnSchemaChange = Literal["append_new_columns", "fail"]
 Envelope = Literal["debezium"]
+DatabaseKind = Literal["postgres", "mariadb"]
 Catalog = Literal["hive"]
 FileFormat = Literal["csv", "jsonl", "parquet"]
 AsOf = Literal["latest"]
+OnInvalid = Literal["dead-letter", "stop"]
 
 DELETED = "_deleted"
-"""The column that says, of a row as it is now, that it is gone."""
+"""With `as_of="latest"`, the column that marks a row as deleted."""
 POSITION = "_position"
-"""The column that says where in the database's log a row's latest change is."""
+"""With `as_of="latest"`, the column with the position of a row's latest change in the database's log."""
+
+
+TABLE_SUFFIX = ".table"
+"""Precedes `.dlq` in the topic of a table's dead letters, so that it never clashes with that of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place in the user's file where something was declared."""
+    """The file and line of a declaration."""
 
     file: str
     line: int
 
     @classmethod
     def at(cls, file: str, line: int) -> Location:
-        """The place, with the path as a person in this folder would type it."""
+        """The location, with a path relative to the current folder where possible."""
         try:
             return cls(str(Path(file).relative_to(Path.cwd())), line)
         except ValueError:
@@ -60,76 +69,84 @@ class Topic:
     format: Format = "avro"
     compatibility: str = "BACKWARD"
     max_lag: int | None = None
-    """How many records the slowest consumer group may be behind before producers are slowed down."""
+    """The lag of the slowest consumer group, in records, above which producers are slowed down."""
     envelope: Envelope | None = None
-    """What values are wrapped in: Debezium's before, after and op on the topics of a change capture."""
+    """The envelope around each value: Debezium's, with before, after and op, on the topics of a change capture."""
     before: bool = False
-    """Whether PostgreSQL sends whole rows as they were before (REPLICA IDENTITY FULL), not only their keys."""
+    """Whether changes carry the whole row before the change (REPLICA IDENTITY FULL) and not only its key."""
+    external: bool = False
+    """Whether it has another owner: the topic and its schemas are then checked but never created or changed."""
     as_of: AsOf | None = None
-    """How a pipeline sees changes: as they are, or with "latest" as the rows that they lead to."""
+    """What a pipeline reads from changes: None for the changes, "latest" for the current rows."""
     defined_at: Location
 
     @property
     def subject(self) -> str:
-        """The registry's name for the schema of this topic's values."""
+        """The registry subject of the value schema."""
         return f"{self.name}-value"
 
     @property
     def is_registered(self) -> bool:
-        """Whether its values begin with the id of a registered schema; JSON from a connector does not."""
+        """Whether values start with a schema id; JSON written by a connector does not."""
         return self.envelope is None or self.format == "avro"
 
     @property
     def dead_letters(self) -> str:
-        """The topic that takes the records of this one that cannot be processed."""
+        """The topic of this topic's dead letters."""
         return f"{self.name}.dlq"
 
     @property
     def replays(self) -> str:
-        """The topic that brings dead letters back to the delivery that failed on them, and to no other reader."""
+        """The topic that returns replayed dead letters to the delivery that failed on them, and to no other reader."""
         return f"{self.name}.replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A warehouse table; with a key, rows replace those of the same key."""
+    """A warehouse table. With a key, a row replaces the one with the same key."""
 
     name: str
     partition_by: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
-    order_by: tuple[str, ...] = ()
-    """Of two rows with one key the later by these columns stays, in whatever order they come."""
+    sequence_by: tuple[str, ...] = ()
+    """The columns that order the versions of a row: the highest wins, whatever the order of arrival."""
     deleted: str | None = None
-    """A boolean column that is not stored: where it is true, the row with this key goes away."""
-    schema: Evolution = "evolve"
+    """A boolean column that is not stored: true removes the row with this key."""
+    on_schema_change: OnSchemaChange = "append_new_columns"
+    """What happens to new columns and wider types: the table takes them, or the batch fails."""
     publish: Catalog | None = None
-    """Where every batch is shown beside the warehouse: in the metastore of Hive."""
+    """The catalog that shows every committed batch."""
     defined_at: Location
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of the rows that this table cannot hold."""
+        return f"{self.name}{TABLE_SUFFIX}.dlq"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """That each run of a pipeline answers for one interval of its calendar, and replaces what that interval had."""
+    """Makes each run of a pipeline compute one interval of its calendar and replace that interval's result."""
 
-    by: Mapping[str, str]
-    """The column of event time in each source that is cut to the interval, by the transform's parameter names."""
+    event_time: Mapping[str, str]
+    """The event-time column of each source that is cut to the interval, by the transform's parameter names."""
     grace: timedelta = timedelta(0)
-    """How long after its end an interval is run."""
-    late: timedelta | None = None
-    """How long after its end rows that come still run it again; for ever if None."""
+    """The delay between the end of an interval and its run."""
+    allowed_lateness: timedelta | None = None
+    """How long after its end late rows make an interval run again; None for no limit."""
     since: datetime | None = None
-    """Where the calendar begins: what begins earlier is run by hand only; None for the oldest row."""
+    """Where the calendar begins: earlier intervals run on request only. None for the oldest row."""
     is_parameter: bool = False
-    """Whether the transform takes the interval as its parameter `interval`."""
+    """Whether the transform has the parameter `interval`."""
 
     def has(self, interval: Interval) -> bool:
-        """Whether an interval is of the calendar, as far as it goes back."""
+        """Whether an interval belongs to the calendar."""
         return self.since is None or interval.start >= self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A PySpark transform from topics or tables to a topic or table, and the promise it keeps."""
+    """A PySpark transform from topics or tables to a topic or table, and its freshness."""
 
     name: str
     transform: Callable[..., Any]
@@ -137,8 +154,16 @@ class Pipeline:
     target: Topic | Table
     freshness: Freshness
     gear: Gear
+    auto: bool = False
+    """Whether the gearbox chooses the gear; `gear` is then the one to begin with."""
+    timetable: Timetable | None = None
+    """The gears of the week; `gear` is then the first of them."""
     cron: Cron | None = None
     intervals: Intervals | None = None
+    refresh: timedelta = timedelta(minutes=1)
+    """How often a stream that joins tables picks up their changes."""
+    on_invalid: OnInvalid = "dead-letter"
+    """What happens to a result row that the target cannot take: a dead letter, or the query stops."""
     defined_at: Location
 
     @property
@@ -153,21 +178,25 @@ class Pipeline:
 
     @property
     def trigger(self) -> timedelta:
-        """How often a near-real-time run of this pipeline starts a micro-batch.
+        """How often a near-real-time run starts a micro-batch: every second to every five minutes.
 
-        A pipeline declared for another gear keeps a pace that makes sense in this one:
-        a second at the shortest, five minutes at the longest.
+        The limits give a pipeline that was declared for another gear a sensible pace in this one.
         """
         return min(max(self.freshness.trigger, timedelta(seconds=1)), timedelta(minutes=5))
 
     @property
+    def chosen_by(self) -> str | None:
+        """What chooses the gear while the pipeline runs: "auto" or "timetable"; None if it is fixed."""
+        return "auto" if self.auto else "timetable" if self.timetable is not None else None
+
+    @property
     def promise(self) -> str:
-        """What it promises, as it was declared: how fresh, or at which times of cron."""
+        """The freshness or the cron expression, as declared."""
         return str(self.cron or self.freshness)
 
     @property
     def calendar(self) -> Calendar:
-        """When a batch run of this pipeline starts; hourly if it promises more than batch can keep."""
+        """When batch runs start; every hour if the declared freshness is shorter than batch can keep."""
         if self.cron is not None:
             return self.cron
         return self.freshness if self.freshness.gear is Gear.BATCH else Freshness(1, "hour")
@@ -175,25 +204,27 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A generator of values that go to a topic at a rate."""
+    """A simulated source: a generator whose values go to a topic at a rate."""
 
     name: str
     generate: Callable[..., Iterator[Any]]
     topic: Topic
     rate: float
-    """Records a second, on average over the day."""
+    """Records per second, averaged over the day."""
     seed: int | None = None
-    """With one, it is the same sequence of records whenever it runs, and goes on where it was."""
+    """Makes the sequence reproducible and resumable."""
     day: tuple[float, ...] = ()
-    """The weight of each part of the day; none for a steady rate."""
+    """The weight of each part of the day; empty for a steady rate."""
     out_of_order: float = 0.0
-    late: timedelta = timedelta(minutes=1)
+    """The share of records that are delayed, by `max_delay` at most."""
+    max_delay: timedelta = timedelta(minutes=1)
     duplicates: float = 0.0
+    """The share of records that are sent twice."""
     time_factor: float = 1.0
-    """How many seconds of the simulated day a second lasts."""
+    """Simulated seconds per second."""
     timezone: str = "UTC"
     marks: str = ""
-    """The topic that keeps how far the sequence of a seed has come, and the transactional id."""
+    """The topic that stores the position in a seeded sequence; also the transactional id."""
     defined_at: Location
 
 
@@ -206,9 +237,9 @@ class FileSource:
     topic: Topic
     format: FileFormat
     quiet: timedelta
-    """How long a file must not have changed before it counts as whole."""
+    """How long a file must be unchanged before it counts as complete."""
     marks: str
-    """The topic that keeps which files were taken, and the transactional id."""
+    """The topic that stores which files were taken; also the transactional id."""
     defined_at: Location
 
 
@@ -221,47 +252,48 @@ class HttpSource:
     host: str
     port: int
     token_variable: str | None
-    """The environment variable with the token that every request must carry."""
+    """The environment variable that holds the bearer token of requests."""
     certificate: Path | None = None
-    """The PEM file with the certificate to serve TLS with; without one it is plain HTTP."""
+    """The PEM file with the TLS certificate; None for plain HTTP."""
     key: Path | None = None
-    """The PEM file with the certificate's key, unless it is in the same file."""
+    """The PEM file with the certificate's key, unless both are in one file."""
     marks: str
-    """The topic that keeps which requests were taken, and the transactional id."""
+    """The topic that stores which requests were written; also the transactional id."""
     defined_at: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeCapture:
-    """A database whose committed changes go to topics, one a table, through Kafka Connect and Debezium."""
+    """A database whose committed changes go to topics, one per table, through Kafka Connect and Debezium."""
 
     name: str
     connector: str
-    """Its name in Connect."""
+    """The connector's name in Kafka Connect."""
     topics: Mapping[str, Topic]
-    """By the table's name with its schema, such as public.orders."""
+    """The topics by qualified table name, such as public.orders (PostgreSQL) or shop.orders (MariaDB)."""
+    database: DatabaseKind = "postgres"
     password: str | None = None
-    """Where the user's own Connect finds the password, such as ${env:ORDERS_DB_PASSWORD}; never the password."""
+    """A reference that your own Kafka Connect resolves, such as ${env:ORDERS_DB_PASSWORD}; never the password."""
     defined_at: Location
 
     @property
     def slot(self) -> str:
-        """The name of its replication slot and its publication, as PostgreSQL allows names."""
+        """The name of its PostgreSQL replication slot and publication."""
         return re.sub(r"[^a-z0-9_]", "_", f"gearshift_{self.connector}".lower())[:63]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How long and how often a record is tried again after a failure that may pass."""
+    """How long, and with which exponential backoff, a delivery retries after a retriable error."""
 
-    within: timedelta = timedelta(minutes=5)
-    first: timedelta = timedelta(milliseconds=100)
-    longest: timedelta = timedelta(seconds=10)
+    timeout: timedelta = timedelta(minutes=5)
+    backoff: timedelta = timedelta(milliseconds=100)
+    max_backoff: timedelta = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A consumer group that takes records off a topic to a handler, and what it returns to a target."""
+    """A consumer group that passes a topic's records to a handler, and the handler's results to a target."""
 
     name: str
     handler: Callable[..., Any]
@@ -270,24 +302,37 @@ class Delivery:
     target: Topic | Destination | None = None
     commit: Commit = "sync"
     start: Start = "earliest"
-    batch: int | None = None
-    """How many records a handler that takes a list gets at most; None for a handler of single records."""
+    batch_size: int | None = None
+    """The most records that a handler of lists gets in one call; None for a handler of single records."""
     once_by: tuple[str, ...] = ()
+    """The fields that identify a record: one that was delivered before is dropped."""
     parallelism: int = 1
-    scale: tuple[int, int] = (1, 1)
+    consumers: tuple[int, int] = (1, 1)
+    """The least and the most consumer processes; lag decides between them."""
     retry: Retry = field(default_factory=Retry)
     is_async: bool = False
     defined_at: Location
 
     @property
     def once_topic(self) -> str:
-        """The topic that keeps what has been delivered, partition by partition, for `once_by`."""
+        """The topic that stores which records were delivered, for `once_by`."""
         return f"{self.topic.name}.{self.group_id}.once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """A function that turns each alert of the running app into a message, and where it is sent."""
+
+    name: str
+    handler: Callable[..., Any]
+    target: Destination
+    levels: tuple[Level, ...]
+    defined_at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Everything one app declares, by name."""
+    """Everything that one app declares, by name."""
 
     app: str
     timezone: str
@@ -295,7 +340,9 @@ class Graph:
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
-    folders: Mapping[str, FileSource] = field(default_factory=dict[str, FileSource])
-    ports: Mapping[str, HttpSource] = field(default_factory=dict[str, HttpSource])
+    file_sources: Mapping[str, FileSource] = field(default_factory=dict[str, FileSource])
+    http_sources: Mapping[str, HttpSource] = field(default_factory=dict[str, HttpSource])
     deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])
     captures: Mapping[str, ChangeCapture] = field(default_factory=dict[str, ChangeCapture])
+    boards: Mapping[str, Board] = field(default_factory=dict[str, Board])
+    notifications: Mapping[str, Notification] = field(default_factory=dict[str, Notification])

@@ -2,52 +2,56 @@
 
 GearshiftError
 ├── SettingsError              a setting is unknown, missing or malformed
-├── DefinitionError            an app declares something that cannot be
+├── DefinitionError            an app has an invalid declaration
 │   └── AppLoadError           the app's file cannot be imported
 ├── MachineError               this machine lacks something
-│   ├── JavaError              no Java, or one that is too old
+│   ├── JavaError              Java is missing or too old
 │   ├── TooLittleMemoryError   too little memory is free
-│   ├── DiskError              too little disk, or a folder that cannot be written
-│   └── PortInUseError         somebody else listens on a port we were told to use
-├── ArtifactError              a jar could not be fetched
-│   └── TamperedArtifactError  a file is not the one the lock names
+│   ├── DiskError              too little disk space, or a folder that is not writable
+│   └── PortInUseError         another process listens on a configured port
+├── ArtifactError              a jar could not be downloaded
+│   └── TamperedArtifactError  a file does not have the SHA-256 of the lock
 ├── StackError                 a local service did not start or stay up
 ├── BrokerUnreachableError     no Kafka broker answers          (retriable)
 ├── RegistryUnreachableError   no schema registry answers       (retriable)
-├── TopicError                 a topic is not what the app declares
+├── TopicError                 a topic does not match its declaration
 │   └── TopicMissingError      a topic does not exist
 ├── SchemaError                a value type or schema cannot be used
 │   ├── IncompatibleSchemaError  a new version would break readers
 │   ├── EncodeError            a value does not fit its schema
 │   └── DecodeError            bytes do not fit their schema
 ├── ProduceError               some records did not reach their topic
-│   └── FencedError            another producer took this one's place
-├── ConnectError               a connector is refused or has failed
-│   ├── ConnectUnreachableError  no Kafka Connect answers        (retriable)
+│   └── FencedError            the producer was fenced
+├── ConnectError               a connector was rejected or has failed
+│   ├── ConnectUnreachableError  Kafka Connect does not answer   (retriable)
 │   ├── DatabaseUnreachableError  the source database does not answer
-│   ├── WrongPasswordError     the source database does not let the connector in
-│   ├── SlotInUseError         somebody else reads the replication slot
-│   └── SourceTableMissingError  the source database has no such table
-├── SourceError                a source cannot go on
-│   └── WrongFileError         a file is not what its source takes
+│   ├── WrongPasswordError     authentication to the source database failed
+│   ├── SlotInUseError         another process reads the replication slot
+│   └── SourceTableMissingError  the source database lacks a captured table
+├── SourceError                a source cannot continue
+│   └── WrongFileError         a file does not fit its source
 ├── TransformError             a user's function raised
-├── DeliveryError              a delivery cannot go on
-│   ├── RetriableError         a destination may take it later      (retriable)
-│   │   └── OutcomeUnknownError  a request was sent and not answered
-│   ├── PermanentError         a destination will never take it
-│   │   └── ProcessDiedError   nobody survives handling it
-│   ├── NotAMemberError        the group went on without this consumer
-│   └── OffsetGoneError        retention took the next record
-├── CheckError                 a pipeline cannot run as asked
+├── DeliveryError              a delivery cannot continue
+│   ├── RetriableError         the destination may accept the record later  (retriable)
+│   │   └── OutcomeUnknownError  a request was sent but not answered
+│   ├── PermanentError         the destination will never accept the record
+│   │   └── ProcessDiedError   handling the record kills its process
+│   ├── NotAMemberError        the consumer is no longer in its group
+│   └── OffsetGoneError        retention deleted the next record
+├── CheckError                 a pipeline cannot run as requested
 │   ├── GearRefusedError       its operators do not run in that gear
 │   ├── TooFewSlotsError       Spark has too few task slots for real-time
-│   ├── CheckpointFormatError  the checkpoint was not born for all gears
-│   └── ContinuityError        it cannot go on from its checkpoint: a person decides
-├── LedgerError                a ledger is damaged, or not of its checkpoint
+│   ├── CheckpointFormatError  the checkpoint was not created for all gears
+│   └── ContinuityError        it cannot resume from its checkpoint without a decision
+├── LedgerError                a ledger is damaged or does not match its checkpoint
 ├── QueryError                 a running query failed
-├── ShiftError                 a shift did not happen
+├── ShiftError                 a shift failed; the old gear is running
+├── StorageError               a remote store refuses, or lacks what a URI names
+│   └── StorageUnreachableError  the store does not answer      (retriable)
 ├── TableError                 a warehouse table cannot be read or written
-└── RunnerError                no runner, or already one
+│   ├── TableMissingError      a table does not exist
+│   └── InvalidRowsError       the table cannot hold some of the rows
+└── RunnerError                no runner is running, or one already is
 """
 
 from __future__ import annotations
@@ -60,11 +64,13 @@ from gearshift.redaction import redact
 class GearshiftError(Exception):
     """What happened, where, and what to do next.
 
-    >>> error = TopicMissingError("topic does not exist", hint="gearshift run creates it", topic="readings")
+    In a log it is one line; the command line prints the hint on the next line.
+
+    >>> error = TopicMissingError("the topic does not exist", hint="create it first", topic="readings")
     >>> str(error)
-    'topic does not exist (topic readings); gearshift run creates it'
-    >>> error.topic
-    'readings'
+    'the topic does not exist (topic readings); create it first'
+    >>> error.summary, error.topic
+    ('the topic does not exist (topic readings)', 'readings')
     """
 
     retriable = False
@@ -83,7 +89,7 @@ class GearshiftError(Exception):
         file: str | None = None,
         line: int | None = None,
     ) -> None:
-        what = redact(what)  # many errors quote what a server or a user's function said
+        what = redact(what)  # it may quote a server or a user's exception
         super().__init__(what)
         self.what = what
         self.hint = hint
@@ -98,17 +104,20 @@ class GearshiftError(Exception):
 
     @property
     def where(self) -> str:
-        """The place, in words: `pipeline load_alerts, topic readings, meters.py:12`."""
+        """The location in words, such as `pipeline load_alerts, topic readings, meters.py:12`."""
         named = ("app", "pipeline", "delivery", "topic", "partition", "offset")
         parts = [f"{name} {getattr(self, name)}" for name in named if getattr(self, name) is not None]
         if self.file is not None:
             parts.append(self.file if self.line is None else f"{self.file}:{self.line}")
         return ", ".join(parts)
 
+    @property
+    def summary(self) -> str:
+        """What happened and where, without the hint."""
+        return f"{self.what} ({self.where})" if self.where else self.what
+
     def __str__(self) -> str:
-        where = f" ({self.where})" if self.where else ""
-        hint = f"; {self.hint}" if self.hint else ""
-        return f"{self.what}{where}{hint}"
+        return f"{self.summary}; {self.hint}" if self.hint else self.summary
 
 
 class SettingsError(GearshiftError):
@@ -116,7 +125,7 @@ class SettingsError(GearshiftError):
 
 
 class DefinitionError(GearshiftError):
-    """An app declares something that cannot be."""
+    """An app has an invalid declaration."""
 
 
 class AppLoadError(DefinitionError):
@@ -128,7 +137,7 @@ class MachineError(GearshiftError):
 
 
 class JavaError(MachineError):
-    """No Java, or one that is too old."""
+    """Java is missing or too old."""
 
 
 class TooLittleMemoryError(MachineError):
@@ -136,19 +145,19 @@ class TooLittleMemoryError(MachineError):
 
 
 class DiskError(MachineError):
-    """Too little disk, or a folder that cannot be written."""
+    """There is too little disk space, or a folder is not writable."""
 
 
 class PortInUseError(MachineError):
-    """Somebody else listens on a port we were told to use."""
+    """Another process listens on a configured port."""
 
 
 class ArtifactError(GearshiftError):
-    """A jar could not be fetched."""
+    """A jar could not be downloaded."""
 
 
 class TamperedArtifactError(ArtifactError):
-    """A file is not the one the lock names."""
+    """A file does not have the SHA-256 of the lock."""
 
 
 class StackError(GearshiftError):
@@ -168,7 +177,7 @@ class RegistryUnreachableError(GearshiftError):
 
 
 class TopicError(GearshiftError):
-    """A topic is not what the app declares."""
+    """A topic does not match its declaration."""
 
 
 class TopicMissingError(TopicError):
@@ -196,15 +205,15 @@ class ProduceError(GearshiftError):
 
 
 class FencedError(ProduceError):
-    """Another producer took this one's place, or the brokers gave up on it: it may write no more."""
+    """The producer was fenced: another one took over its transactional id, or its transaction timed out."""
 
 
 class ConnectError(GearshiftError):
-    """A connector is refused or has failed."""
+    """A connector was rejected or has failed."""
 
 
 class ConnectUnreachableError(ConnectError):
-    """No Kafka Connect answers."""
+    """Kafka Connect does not answer."""
 
     retriable = True
 
@@ -214,23 +223,23 @@ class DatabaseUnreachableError(ConnectError):
 
 
 class WrongPasswordError(ConnectError):
-    """The source database does not let the connector in."""
+    """Authentication of the connector to the source database failed."""
 
 
 class SlotInUseError(ConnectError):
-    """Somebody else reads the connector's replication slot."""
+    """Another process reads the connector's replication slot."""
 
 
 class SourceTableMissingError(ConnectError):
-    """The source database has no table that the connector is to capture."""
+    """The source database lacks a captured table."""
 
 
 class SourceError(GearshiftError):
-    """A source cannot go on."""
+    """A source cannot continue."""
 
 
 class WrongFileError(SourceError):
-    """A file is not what its source takes: nothing of it is sent."""
+    """A file does not fit its source; none of its rows are sent."""
 
 
 class TransformError(GearshiftError):
@@ -238,46 +247,46 @@ class TransformError(GearshiftError):
 
 
 class DeliveryError(GearshiftError):
-    """A delivery cannot go on."""
+    """A delivery cannot continue."""
 
 
 class RetriableError(DeliveryError):
-    """A destination did not take a record now and may take it later."""
+    """A destination did not accept a record now but may accept it later."""
 
     retriable = True
     retry_after: timedelta | None = None
-    """How long the destination asked us to wait."""
+    """How long the destination asked to wait."""
 
 
 class OutcomeUnknownError(RetriableError):
-    """A request was sent and no answer came: it may have been acted on, and a second one would be once more.
+    """A request was sent but not answered: it may have taken effect, and a retry may repeat the effect.
 
-    A delivery sends it three times at most.
+    A delivery sends it at most three times.
     """
 
 
 class PermanentError(DeliveryError):
-    """A destination will never take this record."""
+    """A destination will never accept this record."""
 
 
 class ProcessDiedError(PermanentError):
-    """The process died each time its handler had this record."""
+    """The process died each time it handled this record."""
 
 
 class NotAMemberError(DeliveryError):
-    """The group went on without this consumer: what it has done since then does not count."""
+    """The consumer is no longer in its group; its work since then does not count."""
 
 
 class OffsetGoneError(DeliveryError):
-    """The record to read next is gone: retention took it."""
+    """The next record is gone: retention deleted it."""
 
 
 class CheckError(GearshiftError):
-    """A pipeline cannot run as asked."""
+    """A pipeline cannot run as requested."""
 
 
 class GearRefusedError(CheckError):
-    """A pipeline's operators do not run in the gear asked for."""
+    """A pipeline's operators do not run in the requested gear."""
 
 
 class TooFewSlotsError(CheckError):
@@ -285,15 +294,15 @@ class TooFewSlotsError(CheckError):
 
 
 class CheckpointFormatError(CheckError):
-    """A checkpoint was not born with the format that every gear can use."""
+    """A checkpoint was not created with the format that all gears can use."""
 
 
 class ContinuityError(CheckError):
-    """A pipeline cannot go on from its checkpoint, and trying again would not help: a person decides."""
+    """A pipeline cannot resume from its checkpoint, and a retry would not help: an operator has to decide."""
 
 
 class LedgerError(GearshiftError):
-    """A ledger is damaged, or its checkpoint is not the one it is about."""
+    """A ledger is damaged or does not match its checkpoint."""
 
 
 class QueryError(GearshiftError):
@@ -301,12 +310,30 @@ class QueryError(GearshiftError):
 
 
 class ShiftError(GearshiftError):
-    """A shift did not happen; the old gear goes on."""
+    """A shift failed; the old gear is running."""
+
+
+class StorageError(GearshiftError):
+    """A remote store refuses, or lacks what a URI names."""
+
+
+class StorageUnreachableError(StorageError):
+    """The store does not answer."""
+
+    retriable = True
 
 
 class TableError(GearshiftError):
     """A warehouse table cannot be read or written."""
 
 
+class TableMissingError(TableError):
+    """A warehouse table does not exist."""
+
+
+class InvalidRowsError(TableError):
+    """The table cannot hold some of the rows: a value is unreadable or the key is missing."""
+
+
 class RunnerError(GearshiftError):
-    """No runner answers, or one runs already."""
+    """No runner is running, or one already is."""

@@ -1,4 +1,4 @@
-"""How fresh a result must be, and the gear and trigger that follow from it. Pure."""
+"""Freshness: how old a result may be, and the gear and trigger that follow from it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gearshift.errors import DefinitionError
 
 
 class Gear(StrEnum):
-    """The three speeds a pipeline runs at."""
+    """The three speeds at which a pipeline can run."""
 
     BATCH = "batch"
     NEAR_REAL_TIME = "near-real-time"
@@ -27,7 +27,7 @@ class Gear(StrEnum):
         try:
             return cls(word)
         except ValueError:
-            raise DefinitionError(f"{word!r} is no gear", hint=f"the gears are {', '.join(cls)}") from None
+            raise DefinitionError(f"unknown gear {word!r}", hint=f"use {', '.join(cls)}") from None
 
 
 _SECONDS = {
@@ -58,7 +58,7 @@ _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """A promise: the result is never older than this.
+    """A promise: the result is never older than this duration.
 
     >>> Freshness.parse("1 second").gear.value, Freshness.parse("1 minute").gear.value
     ('real-time', 'near-real-time')
@@ -82,15 +82,15 @@ class Freshness:
         count = int(match[1] or 1) if match else 0
         if unit not in _SECONDS or count < 1:
             raise DefinitionError(
-                f"{text!r} is no duration", hint="write a number and a unit, such as '1 second' or '1 month'"
+                f"{text!r} is not a duration", hint="use a number and a unit, such as '1 second' or '1 month'"
             )
         if count * _SECONDS[unit] > LONGEST.total_seconds():
-            raise DefinitionError(f"{text!r} is longer than anybody waits", hint="the longest is 100 years")
+            raise DefinitionError(f"duration {text!r} is too long", hint="use at most 100 years")
         return cls(count, unit)
 
     @property
     def duration(self) -> timedelta:
-        """How long it is; a month counts 30 days and a year 365."""
+        """The duration, with 30 days per month and 365 per year."""
         return timedelta(seconds=self.count * _SECONDS[self.unit])
 
     @property
@@ -102,7 +102,7 @@ class Freshness:
 
     @property
     def trigger(self) -> timedelta:
-        """How often micro-batches start: at half the freshness, so that a record that just missed one is in time.
+        """The micro-batch interval: half the freshness, so that a record which just missed a batch is still in time.
 
         >>> str(Freshness.parse("1 minute").trigger)
         '0:00:30'
@@ -110,7 +110,7 @@ class Freshness:
         return self.duration / 2
 
     def next_run(self, after: datetime, zone: tzinfo) -> datetime:
-        """When the calendar next starts a batch, after an instant, in a time zone.
+        """The first batch start after an instant, on the calendar of a time zone.
 
         >>> Freshness.parse("1 month").next_run(datetime(2026, 1, 31, 12, tzinfo=UTC), UTC).isoformat()
         '2026-02-01T00:00:00+00:00'
@@ -120,14 +120,14 @@ class Freshness:
         if self.unit not in _CALENDAR:
             return after + self.duration
         if self.unit == "hour":
-            # Hours pass in absolute time, so a 23- or 25-hour day neither skips nor repeats one. Those that
-            # fill a day begin again at local midnight; the others go on from one fixed Monday.
-            fills_a_day = 24 % self.count == 0
+            # Hours are counted in absolute time, so a 23- or 25-hour day neither skips nor repeats one. Periods that
+            # divide a day start at local midnight; the others count from one fixed Monday.
+            divides_a_day = 24 % self.count == 0
             midnight = after.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
-            first = midnight.astimezone(UTC) if fills_a_day else _MONDAY
+            first = midnight.astimezone(UTC) if divides_a_day else _MONDAY
             run = first + ((after - first) // self.duration + 1) * self.duration
             tomorrow = (midnight + timedelta(days=1)).astimezone(UTC)
-            return (min(run, tomorrow) if fills_a_day else run).astimezone(zone)
+            return (min(run, tomorrow) if divides_a_day else run).astimezone(zone)
         local = after.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         if self.unit in ("day", "week"):
             length = self.count * (7 if self.unit == "week" else 1)
@@ -139,15 +139,15 @@ class Freshness:
         return datetime(index // 12, index % 12 + 1, 1, tzinfo=zone)
 
     def last_run(self, at: datetime, zone: tzinfo) -> datetime:
-        """The start of the calendar's interval that holds an instant: its latest run up to then.
+        """The latest batch start up to an instant, which is the start of the interval that contains it.
 
         >>> Freshness.parse("1 month").last_run(datetime(2028, 2, 29, 12, tzinfo=UTC), UTC).isoformat()
         '2028-02-01T00:00:00+00:00'
         """
         midnight = at.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
         if self.unit not in _CALENDAR or self.unit == "hour":
-            fills_a_day = self.unit == "hour" and 24 % self.count == 0
-            first = midnight.astimezone(UTC) if fills_a_day else _MONDAY
+            divides_a_day = self.unit == "hour" and 24 % self.count == 0
+            first = midnight.astimezone(UTC) if divides_a_day else _MONDAY
             return (first + (at - first) // self.duration * self.duration).astimezone(zone)
         local = midnight.replace(tzinfo=None)
         if self.unit in ("day", "week"):

@@ -1,4 +1,4 @@
-"""What a delivery's handler gets: a record's value with its place, and what a destination takes."""
+"""What a delivery's handler gets (records, changes) and what a destination takes (rows)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[T]):
-    """A record: its value, and where and when it was written."""
+    """A record: its value, its position and its timestamp."""
 
     value: T
     key: bytes | None
@@ -25,11 +25,11 @@ class Record(Generic[T]):
     headers: tuple[tuple[str, bytes | None], ...] = ()
     identity: bytes | None = field(default=None, repr=False)
     leader_epoch: int | None = field(default=None, repr=False)
-    """Under which leader it was written: where a log was cut off and goes on, an offset comes twice, this does not."""
+    """The leader epoch: after a truncation of the log an offset can repeat, but not with the same epoch."""
     scope: str = field(default="", repr=False)
-    """Who handles it, `group id/delivery`: each delivery has idempotency keys of its own."""
+    """The reader, `group id/delivery`: idempotency keys differ between deliveries."""
     topic_id: str | None = field(default=None, repr=False)
-    """Which topic of that name it is of: one that is deleted and created again has another id."""
+    """The topic's id, which changes when a topic is deleted and recreated."""
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header with this name."""
@@ -37,58 +37,58 @@ class Record(Generic[T]):
 
     @property
     def origin(self) -> tuple[str, int, int]:
-        """Topic, partition and offset at which it was first written: those before a dead letter was replayed."""
+        """The topic, partition and offset of the original record, if this is a replayed dead letter."""
         return self.topic, self.partition, self.offset
 
     @property
     def idempotency_key(self) -> str:
-        """The same text whenever this record comes to this delivery again: of its `once_by` fields, else of its origin.
+        """A key that stays the same when this delivery gets the record again: from `once_by`, else from the origin.
 
         >>> Record(value=1, key=None, topic="alerts", partition=0, offset=7, timestamp=None).idempotency_key
         '80cbc4cdcba1e2355095a102fe5aa238'
         """
         topic, partition, offset = self.origin
-        # Offsets begin again in a topic that is created again, and its records are not those of the old one.
-        place = f"{partition}/{offset}" + (f"/{self.topic_id}" if self.topic_id else "")
-        which = place.encode() if self.identity is None else b"=" + self.identity
+        # A recreated topic starts at offset 0 again with different records.
+        position = f"{partition}/{offset}" + (f"/{self.topic_id}" if self.topic_id else "")
+        which = position.encode() if self.identity is None else b"=" + self.identity
         named = f"{self.scope}/{topic}/".encode() + which
         return hashlib.blake2b(named, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a handler made of a record, for a destination to write."""
+    """A value that a handler returned for a record, for a destination to write."""
 
     value: Any
     record: Record[Any]
     index: int = 0
-    """Which of the values that one record gave."""
+    """The index among the values returned for the record."""
 
     @property
     def idempotency_key(self) -> str:
-        """The record's own, told apart where a handler made several values of it."""
+        """The record's key, with the index appended for all values but the first."""
         return f"{self.record.idempotency_key}-{self.index}" if self.index else self.record.idempotency_key
 
 
 class Op(StrEnum):
-    """What happened to the row."""
+    """The operation of a change, with Debezium's codes."""
 
     CREATE = "c"
     UPDATE = "u"
     DELETE = "d"
     READ = "r"
-    """The row was there when the snapshot was taken."""
+    """The row was read by the snapshot."""
     TRUNCATE = "t"
-    """Every row of the table went; it names none."""
+    """All rows of the table were removed; the change names none of them."""
     MESSAGE = "m"
-    """A message in the database's log, of no table."""
+    """A message in the database's log that belongs to no table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[T]):
-    """One change of one row.
+    """A change of one row.
 
-    `before` is None where the old row is not known; `key` has the primary key in any case.
+    `before` is None if the old row is unknown; `key` always holds the primary key.
     """
 
     op: Op
@@ -98,32 +98,49 @@ class Change(Generic[T]):
     source_time: datetime | None = None
     """When the database committed it."""
     position: int | None = None
-    """Its place in the database's log: of two changes of one row the later has the higher one."""
+    """Its place in the order of changes: of two changes of one row the later has the higher one."""
+    epoch: int | None = None
+    """The microsecond in which the snapshot began that it belongs to, as the connectors of `app.cdc` say it."""
+    restarts: bool = False
+    """Whether it is the first row of a snapshot that was taken again: all rows of the table follow."""
 
 
 @runtime_checkable
 class Destination(Protocol):
     """Where a delivery writes: opened once per consumer, then written and flushed, then closed.
 
-    `write` gets rows of one partition in the order of their offsets, at most `batch` of them, and returns when
-    they are safe or are sure to be after `flush`. Called again with rows it has seen, it leaves the same result.
+    `write` gets rows of one partition in offset order, at most `batch_size` of them, and returns when they are
+    stored or will be by the end of `flush`. Writing the same rows again must not change the result.
     """
 
-    batch: int
-    """How many rows `write` takes at once; with 1 the keys of a partition are written side by side."""
+    batch_size: int
+    """The most rows per `write`; with 1, different keys of a partition are written in parallel."""
 
     def open(self, group_id: str) -> None:
         """Connect; `group_id` is the consumer group that writes."""
         ...
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write the rows; a raised error with `retriable = True` says that the same call may succeed later."""
+        """Write the rows; an error with `retriable = True` means that the same call may succeed later."""
         ...
 
     def flush(self) -> None:
-        """Return when everything written is safe; only then are offsets committed."""
+        """Return when all written rows are stored; offsets are committed afterwards."""
         ...
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
+        ...
+
+
+@runtime_checkable
+class KeepsOffsets(Protocol):
+    """A destination that stores offsets together with its rows, and so can detect that it was restored."""
+
+    def stored(self, topic: str, partition: int, topic_id: str | None) -> int | None:
+        """The offset after the last record that produced rows, as known without querying the store."""
+        ...
+
+    def look_up(self, topic: str, partition: int, topic_id: str | None, noted: int) -> int:
+        """The same, read from the store; `noted` is its value at the last commit of the group."""
         ...

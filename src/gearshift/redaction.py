@@ -1,4 +1,4 @@
-"""Secrets out of words: whatever goes into a log, an error, a dead letter or a status goes through `redact`."""
+"""Redaction of secrets: text for logs, errors, dead letters and status goes through `redact`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from types import TracebackType
 from urllib.parse import quote, unquote
 
 _HIDDEN = "***"
-_SHORTEST = 8  # characters of a known secret: a shorter one would take words out of every sentence
+_SHORTEST = 8  # shorter secrets are not searched for: they would match ordinary words
 _NAMES = r"passw(?:or)?d|passphrase|pwd|secret|token|api[_.-]?key|(?:access|private|account)[_.-]?key|credentials?|user\.info"
 _NAMED = re.compile(rf"(?i){_NAMES}|jaas")
 _PATTERNS = (
-    # A private key, also one that is cut off.
+    # A private key, even if truncated.
     (
         re.compile(r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL),
         r"-----BEGIN \1-----***",
@@ -41,7 +41,7 @@ _known: dict[str, None] = {}
 
 
 def hide(*secrets: str | None) -> None:
-    """From now on these values are redacted wherever they turn up, as they are and as they stand in a URL."""
+    """Redact these values from now on, both literally and URL-encoded."""
     for secret in secrets:
         if secret:
             for form in (secret, quote(secret, safe=""), unquote(secret)):
@@ -50,7 +50,7 @@ def hide(*secrets: str | None) -> None:
 
 
 def hide_named(settings: Mapping[str, str]) -> None:
-    """Hide those of these settings whose names say that they are secrets; of `user:password` the password.
+    """Hide the settings whose names mark them as secrets; of `user:password`, the password.
 
     >>> hide_named({"sasl.mechanism": "PLAIN", "basic.auth.user.info": "ann:correct horse"})
     >>> redact("PLAIN login with correct horse failed")
@@ -69,33 +69,33 @@ def hide_in_url(url: str | None) -> None:
     hide(login.rpartition("@")[0].partition(":")[2])
 
 
-def redact(words: str) -> str:
-    """The words without known secrets, passwords in URLs, private keys, bearer tokens, and values of `password=`.
+def redact(text: str) -> str:
+    """The text without known secrets, passwords in URLs, private keys, bearer tokens, and values of `password=`.
 
     >>> redact("no route to postgresql://ann:hunter2@db/orders, password='hunter2'")
     'no route to postgresql://ann:***@db/orders, password=***'
     """
-    # The longest first: one may be part of another.
+    # The longest first, since one secret may contain another.
     for secret in sorted(_known, key=len, reverse=True):
-        words = words.replace(secret, _HIDDEN)
+        text = text.replace(secret, _HIDDEN)
     for pattern, shown in _PATTERNS:
-        words = pattern.sub(shown, words)
-    return words
+        text = pattern.sub(shown, text)
+    return text
 
 
 def cover_tracebacks() -> None:
-    """Redact what Python prints of an exception that nobody catches, in this thread and in others."""
+    """Redact the tracebacks of uncaught exceptions, in all threads."""
 
     def show(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))
 
     sys.excepthook = show
-    threading.excepthook = lambda told: show(told.exc_type, told.exc_value, told.exc_traceback)
+    threading.excepthook = lambda args: show(args.exc_type, args.exc_value, args.exc_traceback)
 
 
 class RedactingFormatter(logging.Formatter):
-    """Log lines, with their stack traces, without secrets."""
+    """A log formatter that redacts lines and stack traces."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Format a record and redact it."""
         return redact(super().format(record))

@@ -1,7 +1,7 @@
-"""Settings: flags, then `GEARSHIFT_*`, then `gearshift.toml`, then defaults; read once, at the entrance.
+"""Settings: flags, then `GEARSHIFT_*`, then `gearshift.toml`, then defaults; read once, at startup.
 
-Unknown keys are errors. A table `[profile.NAME]` in the file is laid over the rest when
-`GEARSHIFT_PROFILE` or `--profile` names it.
+Unknown keys are errors. A table `[profile.NAME]` in the file overrides the rest when
+`GEARSHIFT_PROFILE` or `--profile` selects it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from pydantic import (
 
 from gearshift.errors import DefinitionError, SettingsError
 from gearshift.freshness import Freshness
-from gearshift.location import as_uri
-from gearshift.redaction import hide_in_url, hide_named
+from gearshift.redaction import hide, hide_in_url, hide_named
+from gearshift.storage.access import register
+from gearshift.storage.location import as_uri
+from gearshift.storage.settings import Storage
 
 FILE = "gearshift.toml"
 _REGISTRY_ACCOUNT = "basic.auth.user.info"
 PREFIX = "GEARSHIFT_"
-KNOWN_SERVICES = ("cassandra", "postgres", "connect")
+KNOWN_SERVICES = ("cassandra", "postgres", "mariadb", "connect", "hdfs")
+OPTIONAL_PROCESSES = (*KNOWN_SERVICES, "hdfs-datanode")
 CLIENT_PROPERTIES = (
     "security.protocol",
     "sasl.",
@@ -47,24 +50,22 @@ CLIENT_PROPERTIES = (
 
 
 class Settings(BaseModel):
-    """Everything that differs from one machine or cluster to the next."""
+    """Everything that differs between machines and clusters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     home: Path = Field(
-        default=Path(".gearshift"), description="where the local stack, checkpoints and tables live"
+        default=Path(".gearshift"), description="folder of the local stack, checkpoints and tables"
     )
     cache: Path = Field(
         default_factory=lambda: (
             Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gearshift"
         ),
-        description="where downloaded jars are kept, once per user",
+        description="folder of downloaded jars, shared by all apps of a user",
     )
-    bootstrap_servers: str | None = Field(
-        default=None, description="your own Kafka; none means the local stack"
-    )
+    bootstrap_servers: str | None = Field(default=None, description="your own Kafka; the local one if unset")
     registry_url: str | None = Field(
-        default=None, description="your own schema registry; none means the local one"
+        default=None, description="your own schema registry; the local one if unset"
     )
     kafka: dict[str, SecretStr] = Field(
         default_factory=dict, description="client properties: security.protocol, sasl.*, ssl.*"
@@ -74,39 +75,48 @@ class Settings(BaseModel):
     )
     cassandra: SecretStr | None = Field(
         default=None,
-        description="your own Cassandra: host:port,host:port, with user:password@ before it if it asks and ?ca=FILE behind it for TLS; none means the local one",
+        description="your own Cassandra: host:port,host:port, with user:password@ in front for a login and ?ca=FILE at the end for TLS; the local one if unset",
     )
     postgres: SecretStr | None = Field(
         default=None,
-        description="your own PostgreSQL: postgresql://user:password@host:port/database; none means the local one",
+        description="your own PostgreSQL: postgresql://user:password@host:port/database; the local one if unset",
+    )
+    mariadb: SecretStr | None = Field(
+        default=None,
+        description="your own MariaDB: mariadb://user:password@host:port/database; the local one if unset",
     )
     connect_url: SecretStr | None = Field(
         default=None,
-        description="your own Kafka Connect: http(s)://host:port, with user:password@ if it asks; none means the local one",
+        description="your own Kafka Connect: http(s)://host:port, with user:password@ for a login; the local one if unset",
     )
     services: tuple[str, ...] = Field(
         default=(),
-        description="what the local stack has beside Kafka and the registry: cassandra, postgres, connect",
+        description="services of the local stack in addition to Kafka and the registry: cassandra, postgres, mariadb, connect, hdfs",
     )
     brokers: int = Field(default=1, description="brokers in the local stack: 1 or 3")
     spark_master: str | None = Field(
-        default=None, description="local[N], spark://, yarn or k8s://; none sizes local[N]"
+        default=None, description="local[N], spark://, yarn or k8s://; a local[N] of the right size if unset"
     )
     spark: dict[str, str] = Field(
         default_factory=dict,
         description="further Spark configuration",
-        repr=False,  # an object store's keys come this way
+        repr=False,  # may hold the keys of an object store
     )
     checkpoints: str | None = Field(
-        default=None, description="URI of the checkpoints; none puts them under home"
+        default=None, description="URI of the checkpoints; a folder under home if unset"
     )
-    warehouse: str | None = Field(default=None, description="URI of the tables; none puts them under home")
+    warehouse: str | None = Field(default=None, description="URI of the tables; a folder under home if unset")
+    storage: Storage = Field(
+        default_factory=Storage,
+        description="the object store of checkpoints and warehouse: endpoint, access_key, secret_key, session_token, region, path_style",
+        repr=False,
+    )
     hive_metastore: str | None = Field(
         default=None,
-        description="your own Hive metastore: thrift://host:port; none means the one that Spark embeds, under home",
+        description="your own Hive metastore: thrift://host:port; Spark's embedded one, under home, if unset",
     )
     hive_database: str = Field(
-        default="default", description="the database of Hive that tables are published to"
+        default="default", description="the Hive database to which tables are published"
     )
     checkpoint_interval: timedelta = Field(
         default=timedelta(minutes=4),
@@ -118,25 +128,39 @@ class Settings(BaseModel):
     )
     scheduler: bool = Field(
         default=True,
-        description="whether a runner runs the intervals of calendars; false leaves them to Airflow or gearshift batch run",
+        description="whether a runner schedules intervals; false leaves them to Airflow or gearshift batch run",
     )
-    metrics_port: int | None = Field(
-        default=None, description="where a runner serves /metrics for Prometheus; none takes a free port"
+    console_port: int | None = Field(
+        default=None,
+        description="port on which a runner serves its console, the API and /metrics; a free one if unset",
+    )
+    console_host: str = Field(
+        default="127.0.0.1",
+        description="address on which it serves them; another than loopback needs console_certificate",
+    )
+    console_certificate: Path | None = Field(
+        default=None, description="PEM file with the console's TLS certificate"
+    )
+    console_key: Path | None = Field(
+        default=None, description="PEM file with the certificate's key, unless both are in one file"
     )
     profile: str | None = Field(default=None, description="the [profile.NAME] in use")
 
     def model_post_init(self, context: object, /) -> None:
-        """Let none of its secrets be shown."""
+        """Redact its secrets everywhere, and open its stores to every client in this process."""
         for named in (self.kafka, self.registry):
             hide_named({name: value.get_secret_value() for name, value in named.items()})
         hide_named(self.spark)
-        for place in (self.cassandra, self.postgres, self.connect_url):
+        for place in (self.cassandra, self.postgres, self.mariadb, self.connect_url):
             hide_in_url(None if place is None else place.get_secret_value())
+        access = self.storage.access
+        hide(access.access_key, access.secret_key, access.session_token)
+        register([uri for uri in (self.checkpoints, self.warehouse) if uri is not None], access)
 
     @model_validator(mode="before")
     @classmethod
     def _split_registry_url(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """An address is printed and kept in many places: its user and password become the client property for them."""
+        """Move user and password out of the URL into the client property, since the URL is printed and stored."""
         url, account = _without_account(given.get("registry_url"))
         if account is None:
             return given
@@ -159,14 +183,14 @@ class Settings(BaseModel):
 
     @field_validator("checkpoint_interval")
     @classmethod
-    def _long_enough(cls, value: timedelta) -> timedelta:
+    def _at_least_five_seconds(cls, value: timedelta) -> timedelta:
         if value < timedelta(seconds=5):
             raise ValueError("must be at least 5 seconds, Spark's own minimum")
         return value
 
     @field_validator("maintenance")
     @classmethod
-    def _seldom_enough(cls, value: timedelta | None) -> timedelta | None:
+    def _at_least_a_minute(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value < timedelta(minutes=1):
             raise ValueError("must be at least a minute, or none")
         return value
@@ -176,7 +200,7 @@ class Settings(BaseModel):
     def _thrift(cls, value: str | None) -> str | None:
         for uri in (value or "thrift://host:9083").split(","):
             if not re.fullmatch(r"thrift://[^/\s]+:\d+", uri):
-                raise ValueError("must be thrift://host:port, several with commas between")
+                raise ValueError("must be thrift://host:port, or several separated by commas")
         return value
 
     @field_validator("services", mode="before")
@@ -191,7 +215,7 @@ class Settings(BaseModel):
     def _known_services(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
             if name not in KNOWN_SERVICES:
-                raise ValueError(f"no service is named {name!r}; there are {', '.join(KNOWN_SERVICES)}")
+                raise ValueError(f"unknown service {name!r}; use {', '.join(KNOWN_SERVICES)}")
         return tuple(dict.fromkeys(value))
 
     @field_validator("brokers")
@@ -206,23 +230,21 @@ class Settings(BaseModel):
     def _only_client_properties(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         for name in value:
             if not name.startswith(CLIENT_PROPERTIES):
-                raise ValueError(
-                    f"{name} is not a connection property; allowed are {', '.join(CLIENT_PROPERTIES)}"
-                )
+                raise ValueError(f"{name} is not a connection property; use {', '.join(CLIENT_PROPERTIES)}")
         return value
 
     def revealed(self) -> dict[str, Any]:
-        """What was set, as plain data with its secrets, for a process of ours to read with `model_validate`."""
+        """What was set, as plain data with secrets, for a child process to read with `model_validate`."""
         return {name: _plain(getattr(self, name)) for name in self.model_fields_set}
 
     @property
     def checkpoints_uri(self) -> str:
-        """Where checkpoints are born."""
+        """The URI of new checkpoints."""
         return as_uri(self.checkpoints or str(self.home / "checkpoints"))
 
     @property
     def warehouse_uri(self) -> str:
-        """Where tables are kept."""
+        """The URI of the tables."""
         return as_uri(self.warehouse or str(self.home / "warehouse"))
 
 
@@ -232,7 +254,7 @@ def load(
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Read the settings for a command started in `folder`.
+    """Load the settings of a command that runs in `folder`.
 
     >>> load(folder=Path("/nowhere"), environ={"GEARSHIFT_BROKERS": "3"}).brokers
     3
@@ -246,8 +268,8 @@ def load(
     profiles = from_file.pop("profile", {})
     if not isinstance(profiles, dict) or not all(isinstance(laid, dict) for laid in profiles.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         raise SettingsError(
-            "profile is no setting of the file",
-            hint="write a table [profile.NAME], and choose it with --profile",
+            "profile is not a setting of the file",
+            hint="write a table [profile.NAME], and select it with --profile",
             file=str(path),
         )
     profiles = cast("dict[str, dict[str, Any]]", profiles)
@@ -255,17 +277,19 @@ def load(
     if name is not None:
         if name not in profiles:
             raise SettingsError(
-                f"no profile {name!r}",
-                hint=f"{FILE} has {', '.join(profiles) or 'no profiles'}",
+                f"unknown profile {name!r}",
+                hint=f"use {', '.join(profiles)}" if profiles else f"add [profile.{name}] to {FILE}",
                 file=str(path),
             )
         from_file = _merge(from_file, profiles[name])
-    _refuse_unknown(from_file, path)
+    _reject_unknown(from_file, path)
     merged = _merge(_merge(from_file, from_environ), chosen)
-    if "home" in merged:
-        merged["home"] = folder / merged["home"]
-    else:
-        merged["home"] = folder / ".gearshift"
+    home = merged.get("home", ".gearshift")
+    if not isinstance(home, str | Path) or not str(home) or "\0" in str(home):
+        raise SettingsError(
+            "setting home: is not the path of a folder", hint=_origin("home", chosen, from_environ, path)
+        )
+    merged["home"] = folder / home
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
@@ -278,7 +302,7 @@ def load(
 
 
 def _without_account(url: object) -> tuple[object, str | None]:
-    """An address without its user and password, and those apart.
+    """The URL without its user and password, and those separately.
 
     >>> _without_account("https://me:p%40w@registry:8081")
     ('https://registry:8081', 'me:p@w')
@@ -292,6 +316,8 @@ def _plain(value: object) -> Any:
         return value.get_secret_value()
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Storage):
+        return {name: _plain(getattr(value, name)) for name in value.model_fields_set}
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in cast("dict[str, Any]", value).items()}
     return str(value) if isinstance(value, Path) else value
@@ -301,9 +327,11 @@ def _from_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"not valid TOML: {error}", hint="mend the file", file=str(path)) from None
+        raise SettingsError(f"not valid TOML: {error}", hint="fix the file", file=str(path)) from None
+    except OSError as error:
+        raise SettingsError(f"cannot read the file: {error.strerror}", file=str(path)) from None
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -318,7 +346,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
             entries = found.setdefault(name, {})
             if not isinstance(entries, dict):
                 raise SettingsError(f"{PREFIX}{name.upper()} and {variable} are both set", hint="keep one")
-            entries[entry.replace("_", ".")] = value
+            entries[entry if name == "storage" else entry.replace("_", ".")] = value
         elif name in found:
             raise SettingsError(f"{variable} and {variable}__… are both set", hint="keep one")
         else:
@@ -326,11 +354,11 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _refuse_unknown(found: Mapping[str, Any], path: Path) -> None:
+def _reject_unknown(found: Mapping[str, Any], path: Path) -> None:
     for name in found:
         if name not in Settings.model_fields:
             lines = path.read_text(encoding="utf-8").splitlines()
-            # As a key, or as a table of its own or of a profile's.
+            # As a key, as a table, or as a table of a profile.
             key = re.compile(rf'\s*(\[\s*(profile\.[^.\]]+\.)?)?"?{re.escape(name)}"?\s*[=.\]]')
             line = next((n for n, text in enumerate(lines, 1) if key.match(text)), None)
             raise SettingsError(f"unknown setting {name!r}", hint=_suggest(name), file=str(path), line=line)
@@ -338,7 +366,7 @@ def _refuse_unknown(found: Mapping[str, Any], path: Path) -> None:
 
 def _suggest(name: str) -> str:
     close = difflib.get_close_matches(name, Settings.model_fields, 1)
-    return f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(Settings.model_fields)}"
+    return f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(Settings.model_fields)}"
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

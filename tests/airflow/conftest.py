@@ -1,4 +1,4 @@
-"""A real Airflow in its own environment and its own folder; Gearshift's command comes from the environment of the tests."""
+"""A real Airflow in its own environment and folder; Gearshift's command is that of the test environment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Airflow:
         self("db", "migrate")
 
     def __call__(self, *words: str, code: int = 0, **more: str) -> str:
-        """Run an `airflow` command to its end; all that it says."""
+        """Run an `airflow` command and return its output."""
         done = subprocess.run(
             [BIN / "airflow", *words],
             cwd=self.home,
@@ -58,7 +58,7 @@ class Airflow:
         return done.stdout
 
     def start(self, *words: str, log: Path) -> subprocess.Popen[bytes]:
-        """Run an `airflow` command beside us."""
+        """Run an `airflow` command in the background."""
         with log.open("wb") as file:
             return subprocess.Popen(
                 [BIN / "airflow", *words],
@@ -70,7 +70,7 @@ class Airflow:
             )
 
     def python(self, script: Path, *words: str) -> Any:
-        """What a script in Airflow's environment prints as JSON on its last line."""
+        """The JSON that a script in Airflow's environment prints on its last line."""
         done = subprocess.run(
             [BIN / "python", script, *words],
             cwd=self.home,
@@ -84,7 +84,7 @@ class Airflow:
         return json.loads(done.stdout.splitlines()[-1])
 
     def write_dag(self, name: str, text: str) -> None:
-        """Put a DAG's file where Airflow looks."""
+        """Write a file to Airflow's DAG folder."""
         (self.dags / f"{name}.py").write_text(text, encoding="utf-8")
 
 
@@ -95,7 +95,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
 
 
 def write_app(folder: Path, text: str, settings: Mapping[str, str] | None = None) -> Path:
-    """An app in a folder of its own."""
+    """Write an app to its own folder."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "shop.py"
     file.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The provider knows Gearshift's calendars by heart, since Gearshift is not installed beside Airflow: it must know them right."""
+"""The provider's copy of Gearshift's calendars agrees with the original."""
 
 from __future__ import annotations
 

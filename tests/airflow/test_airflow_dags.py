@@ -1,4 +1,4 @@
-"""DAGs made of apps: what Airflow sees of them, and what it says when one cannot be made."""
+"""DAGs built from apps: what Airflow sees, and the import error if one cannot be built."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import gearshift as gs
 app = gs.App("chain", timezone="Europe/Berlin")
 raw, clean, daily, monthly = (app.table(name) for name in ("raw", "clean", "daily", "monthly"))
 
-@app.pipeline(source=daily, to=monthly, freshness="1 month", by="day")
+@app.pipeline(source=daily, to=monthly, freshness="1 month", event_time="day")
 def per_month(daily):
     return daily
 
-@app.pipeline(source={"clean": clean, "raw": raw}, to=daily, freshness="1 day", by={"clean": "at"}, grace="2 hours")
+@app.pipeline(source={"clean": clean, "raw": raw}, to=daily, freshness="1 day", event_time={"clean": "at"}, grace="2 hours")
 def per_day(clean, raw):
     return clean
 
-@app.pipeline(source=raw, to=clean, freshness="1 day", by="at")
+@app.pipeline(source=raw, to=clean, freshness="1 day", event_time="at")
 def tidy(raw):
     return raw
 
@@ -45,11 +45,11 @@ import gearshift as gs
 app = gs.App("circle")
 hen, egg = app.table("hen"), app.table("egg")
 
-@app.pipeline(source=hen, to=egg, freshness="1 day", by="at")
+@app.pipeline(source=hen, to=egg, freshness="1 day", event_time="at")
 def lay(hen):
     return hen
 
-@app.pipeline(source=egg, to=hen, freshness="1 day", by="at")
+@app.pipeline(source=egg, to=hen, freshness="1 day", event_time="at")
 def hatch(egg):
     return egg
 """
@@ -101,14 +101,17 @@ def test_a_dag_that_cannot_be_made_says_why(airflow: Airflow, tmp_path: Path) ->
     for name, text in dags.items():
         airflow.write_dag(name, text)
     try:
-        said = airflow("dags", "list-import-errors", "--local", "-o", "json", code=1)
+        output = airflow("dags", "list-import-errors", "--local", "-o", "json", code=1)
     finally:
         for name in dags:
             (airflow.dags / f"{name}.py").unlink()
-    errors = {Path(each["filepath"]).stem: each["error"] for each in json.loads(said.splitlines()[-1])}
+    errors = {Path(each["filepath"]).stem: each["error"] for each in json.loads(output.splitlines()[-1])}
     assert "no such file" in errors["missing"] and "nowhere.py" in errors["missing"]
-    assert "no command '/no/such/gearshift'; name Gearshift's own with command=" in errors["command"]
-    assert "printed no JSON" in errors["other"] and "is this the gearshift command?" in errors["other"]
+    assert "command '/no/such/gearshift' not found; set command=" in errors["command"]
+    assert (
+        "did not print JSON" in errors["other"]
+        and "check that it is the gearshift command" in errors["other"]
+    )
     assert "no pipeline of" in errors["whole"] and "has intervals" in errors["whole"]
-    assert "hatch, lay in" in errors["circle"] and "in which order are they to run?" in errors["circle"]
+    assert "hatch, lay in" in errors["circle"] and "form a cycle" in errors["circle"]
     assert "ZeroDivisionError" in errors["broken"] and "shop.py:2" in errors["broken"]

@@ -1,4 +1,4 @@
-"""The sensor's judgement: from what Gearshift tells, is a result as fresh as promised?"""
+"""The sensor's decision: whether a result is as fresh as declared, from Gearshift's JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
 STREAM: dict[str, Any] = {"name": "alerts", "intervals": None, "calendar": None, "freshness_seconds": 60.0}
 DAILY: dict[str, Any] = {
     "name": "per_day",
-    "intervals": {"by": {"sales": "at"}, "grace_seconds": 3600.0, "late_seconds": None},
+    "intervals": {"event_time": {"sales": "at"}, "grace_seconds": 3600.0, "allowed_lateness_seconds": None},
     "calendar": "1 day",
     "freshness_seconds": 86400.0,
 }
@@ -76,5 +76,5 @@ def test_a_stream_that_stands_still_is_as_old_as_its_last_batch(running: dict[st
     last = datetime(2026, 3, 31, 11, tzinfo=UTC)
     recent = [{"timestamp_ms": int(last.timestamp() * 1000)}]
     ledgers = [{"app": "shop", "pipeline": "alerts", "recent": recent, "intervals": []}]
-    assert complete_until(STREAM, ledgers, running, "shop", NOW) == (last, "its last batch")
+    assert complete_until(STREAM, ledgers, running, "shop", NOW) == (last, "last batch")
     assert complete_until(STREAM, [], running, "shop", NOW)[0] is None

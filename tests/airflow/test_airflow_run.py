@@ -1,4 +1,4 @@
-"""A run goes on without whoever started it, can be followed by anybody, and ends when it is told to."""
+"""A run outlives the process that started it, can be followed from any process, and stops on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ while True:
 
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_gearshift.run.PATIENCE", 1.0)
+    monkeypatch.setattr("airflow_provider_gearshift.run.GRACE_PERIOD", 1.0)
 
 
 def start(folder: Path, *command: str) -> Run:
@@ -66,22 +66,22 @@ def test_output_is_told_once_whoever_asks_and_data_are_the_json_of_stdout(tmp_pa
     assert list(tmp_path.glob("run")) == []
 
 
-def test_its_last_words_begin_at_the_error(tmp_path: Path) -> None:
+def test_its_error_output_begins_at_the_error(tmp_path: Path) -> None:
     run = start(
         tmp_path,
         "sh",
         "-c",
-        "echo noise >&2; echo 'error: no (x)' >&2; echo '  try: y' >&2; exit 1",
+        "echo noise >&2; echo 'error: no (x)' >&2; echo 'hint: y' >&2; exit 1",
     )
     eventually(lambda: run.is_over)
-    assert run.last_words() == "error: no (x)\n  try: y"
+    assert run.error_output() == "error: no (x)\nhint: y"
 
 
 def test_a_command_that_is_not_there_is_an_error_of_the_run(tmp_path: Path) -> None:
     run = start(tmp_path, "/no/such/command")
     eventually(lambda: run.is_over)
     assert run.exit_code == 127
-    assert run.last_words() == "error: /no/such/command does not start: No such file or directory"
+    assert run.error_output() == "error: /no/such/command cannot be started: No such file or directory"
 
 
 def test_what_does_not_end_when_told_to_is_killed_with_its_children(tmp_path: Path) -> None:

@@ -28,11 +28,11 @@ HERE = Path(__file__).parent
 app = gs.App("shop", timezone="Europe/Berlin")
 sales, daily, monthly = app.table("sales"), app.table("daily"), app.table("monthly")
 
-@app.pipeline(source=daily, to=monthly, freshness="1 month", by="first_at")
+@app.pipeline(source=daily, to=monthly, freshness="1 month", event_time="first_at")
 def per_month(daily):
     return daily.groupBy("shop").agg(F.sum("amount").alias("amount"))
 
-@app.pipeline(source=sales, to=daily, freshness="1 day", by="sold_at")
+@app.pipeline(source=sales, to=daily, freshness="1 day", event_time="sold_at")
 def per_day(sales, interval):
     print(f"adding up {interval.start:%Y-%m-%d}", file=sys.stderr, flush=True)
     if (HERE / "jammed").exists():
@@ -90,7 +90,7 @@ SALES = [
 
 @pytest.fixture(scope="module")
 def shop(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The app above in a folder of its own, its table of sales, and its DAG."""
+    """The app above in its own folder, its table of sales, and its DAG."""
     folder = tmp_path_factory.mktemp("shop")
     file = write_app(folder, APP)
     columns = zip(*SALES, strict=True)
@@ -117,15 +117,15 @@ def working_in(folder: Path) -> list[int]:
     return found
 
 
-def states(said: str, state: str) -> int:
-    """How many tasks came into a state, by what `dags test` said."""
-    return said.count(f" new_state={state} ")
+def states(output: str, state: str) -> int:
+    """How many tasks reached a state, from the output of `dags test`."""
+    return output.count(f" new_state={state} ")
 
 
 def test_two_intervals_run_one_of_them_after_a_failure(airflow: Airflow, shop: Path) -> None:
     (shop.parent / "jammed").touch()
     first = airflow("dags", "test", "shop", "2026-03-30")
-    # What Gearshift says is in the task's log; its error is the task's; and the next try makes it good.
+    # Gearshift's output is in the task's log, its error fails the task, and the retry succeeds.
     assert first.count("adding up 2026-03-29") >= 2
     assert "RuntimeError: the till is jammed" in first
     assert states(first, "up_for_retry") == 1
@@ -146,12 +146,12 @@ def test_two_intervals_run_one_of_them_after_a_failure(airflow: Airflow, shop: P
     airflow.write_dag("others", OTHERS.format(file=str(shop)))
     others = airflow("dags", "test", "others", "2026-03-30", code=1)
     # The sensors see what was run; the last interval that is over by now, long after, is not among it.
-    assert others.count("complete up to 2026-03-31T00:00:00+02:00 (its last interval)") >= 2
+    assert others.count("complete up to 2026-03-31T00:00:00+02:00 (last interval)") >= 2
     assert (states(others, "success"), states(others, "skipped")) == (1, 1)
     # What takes too long is ended; a mistake is not tried again.
-    assert "ended after the execution_timeout of 0:00:05" in others
+    assert "stopped after the execution_timeout of 0:00:05" in others
     assert "error: misspelt" in others
-    assert "no pipeline 'per_dya' in" in others and "there are per_month, per_day" in others
+    assert "unknown pipeline 'per_dya' in" in others and "use per_month, per_day" in others
     assert (states(others, "failed"), states(others, "up_for_retry")) == (3, 0)
     assert not working_in(shop.parent)
     assert not airflow.runs.exists()
@@ -169,7 +169,7 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
         tester.kill()
         tester.wait()
     working = working_in(shop.parent)
-    assert len(working) >= 2, "the command and its Java go on"
+    assert len(working) >= 2, "the command and its Java keep running"
     # `dags test` is scheduler and worker in one, and so leaves the task in a state between the two.
     _set_state(airflow, "deferred")
     with _Triggerer(airflow, tmp_path / "triggerer-1.log"):
@@ -179,7 +179,7 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
     )
     with _Triggerer(airflow, tmp_path / "triggerer-2.log"):
         both = eventually(lambda: _told(airflow, len(first) + 5))
-        # Each line is in the task's log once, whoever passed it on.
+        # Each line is in the task's log exactly once.
         assert both[: len(first)] == first
         assert len(set(both)) == len(both)
         _set_state(airflow, "failed")
@@ -187,7 +187,7 @@ def test_a_run_outlives_those_who_follow_it_and_ends_when_its_task_is_marked(
 
 
 def test_a_task_that_is_killed_takes_its_command_along(airflow: Airflow, shop: Path, tmp_path: Path) -> None:
-    # The real command tells of the graph, and another one takes its time.
+    # The real command prints the graph; the batch run is a slow script.
     script = shop.with_name("slow-gearshift")
     script.write_text(
         f'#!/bin/sh\n[ "$1" = graph ] && exec {GEARSHIFT} "$@"\necho "waiting with $*" >&2\nsleep 600\n',
@@ -203,10 +203,10 @@ def test_a_task_that_is_killed_takes_its_command_along(airflow: Airflow, shop: P
     tester.send_signal(signal.SIGTERM)
     tester.wait(timeout=120)
     eventually(lambda: not working_in(shop.parent))
-    said = log.read_text(encoding="utf-8")
-    assert "per_day --from 2026-03-28T23:00:00+00:00 --to 2026-03-29T22:00:00+00:00" in said
-    assert "gearshift was ended by signal 15" in said
-    assert states(said, "failed") == 1
+    output = log.read_text(encoding="utf-8")
+    assert "per_day --from 2026-03-28T23:00:00+00:00 --to 2026-03-29T22:00:00+00:00" in output
+    assert "gearshift was terminated by signal 15" in output
+    assert states(output, "failed") == 1
 
 
 class _Triggerer:

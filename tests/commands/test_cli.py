@@ -9,19 +9,23 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gearshift.app import App
+from gearshift.console.console import Emit
+from gearshift.console.runner_info import RunnerInfo
 from gearshift.errors import GearRefusedError
 from gearshift.freshness import Gear
-from gearshift.pipelines.checkpoint import LocalFolder
-from gearshift.pipelines.ledger import Batch, Ledger
-from gearshift.runner.control import Control, Emit
-from gearshift.runner.note import Note
-from gearshift.stack.processes import Pid
+from gearshift.pipelines.ledger.ledger import Batch, Ledger
+from gearshift.settings import load
+from gearshift.stack.processes.service import Pid
+from gearshift.storage.folders import LocalFolder
+from tests.consoles import FakeRun, open_console
 from tests.support import closed_port
 
 GEARSHIFT = Path(sys.executable).with_name("gearshift")
@@ -94,7 +98,7 @@ def folder(tmp_path: Path) -> Path:
                 written=10,
             )
         )
-    ledger.stretches[1].pause, ledger.stretches[1].paused_for = 6.5, "6.1 s to start"
+    ledger.runs[1].pause, ledger.runs[1].paused_for = 6.5, "6.1 s to start"
     ledger.end(datetime(2026, 1, 1, tzinfo=UTC), "the disk [/] is full")
     return tmp_path
 
@@ -135,14 +139,14 @@ def test_the_ledger_is_data_on_stdout(folder: Path) -> None:
     assert done.returncode == 0
     (ledger,) = json.loads(done.stdout)
     assert (ledger["app"], ledger["pipeline"], ledger["gap"], ledger["replayed"]) == ("words", "copy", 0, 0)
-    assert [stretch["gear"] for stretch in ledger["stretches"]] == ["batch", "real-time"]
+    assert [run["gear"] for run in ledger["runs"]] == ["batch", "real-time"]
     assert json.loads(gearshift(folder, "ledger", "copy", "--output", "json").stdout) == [ledger]
 
 
 def test_the_ledger_is_a_table_with_its_proof_for_people(folder: Path) -> None:
     done = gearshift(folder, "ledger")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "20 records in 2 stretches: no gap, 0 replayed" in done.stdout
+    assert "20 records in 2 runs: no gap, 0 replayed" in done.stdout
     assert "0:10–20" in done.stdout
     assert "6.5 s" in done.stdout and "#1: the pause was 6.1 s to start" in done.stdout
     assert "[/red] is no [table]" in done.stdout and "the disk [/] is full" in done.stdout
@@ -171,13 +175,13 @@ def test_where_nothing_runs_status_says_how_to_start(tmp_path: Path) -> None:
         (("ledger", "-o", "xml"), "'xml'"),
         (("shift", "copy"), "Missing argument"),
         (("--log-format", "xml", "status"), "must be text or json"),
-        (("shift", "copy", "turbo"), "the gears are batch, near-real-time, real-time"),
-        (("ledger", "cpoy"), "no ledger of 'cpoy'\n  try: there are copy"),
-        (("run", "none.py"), "no such file (none.py)\n  try: name the Python file"),
+        (("shift", "copy", "turbo"), "use batch, near-real-time, real-time"),
+        (("ledger", "cpoy"), "pipeline 'cpoy' has no ledger\nhint: use copy"),
+        (("run", "none.py"), "no such file (none.py)\nhint: name the Python file"),
         (("check", "none.py"), "no such file (none.py)"),
-        (("--profile", "prod", "status"), "no profile 'prod'"),
-        (("--profile", "prod", "up"), "no profile 'prod'"),
-        (("up", "--brokers", "2"), "setting brokers: must be 1 or 3\n  try: change --brokers"),
+        (("--profile", "prod", "status"), "unknown profile 'prod'"),
+        (("--profile", "prod", "up"), "unknown profile 'prod'"),
+        (("up", "--brokers", "2"), "setting brokers: must be 1 or 3\nhint: change --brokers"),
     ],
 )
 def test_wrong_use_ends_with_two_and_says_what_would_be_right(
@@ -191,18 +195,18 @@ def test_a_wrong_key_is_named_with_file_and_line_by_every_verb(tmp_path: Path) -
     for words in (("status",), ("ledger",), ("up",), ("down",), ("doctor",), ("shift", "copy", "batch")):
         said = failed(tmp_path, *words, code=2)
         assert said == (
-            f"error: unknown setting 'broker' ({tmp_path}/gearshift.toml:3)\n  try: did you mean 'brokers'?\n"
+            f"error: unknown setting 'broker' ({tmp_path}/gearshift.toml:3)\nhint: did you mean 'brokers'?\n"
         )
 
 
 def test_a_wrong_variable_is_named(tmp_path: Path) -> None:
     said = failed(tmp_path, "status", code=2, GEARSHIFT_BROKER="3")
-    assert said == "error: unknown setting GEARSHIFT_BROKER\n  try: did you mean 'brokers'?\n"
+    assert said == "error: unknown setting GEARSHIFT_BROKER\nhint: did you mean 'brokers'?\n"
 
 
 def test_an_app_that_cannot_be_read_is_shown_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import gearshift as gs\napp = gs.App('no good')\n")
-    assert "error: 'no good' is no app name (app.py:2)\n  try: " in failed(
+    assert "error: invalid app name 'no good' (app.py:2)\nhint: " in failed(
         tmp_path, "check", "app.py", code=2
     )
     (tmp_path / "app.py").write_text("import gearshift as gs\n\n1 / 0\n")
@@ -210,13 +214,13 @@ def test_an_app_that_cannot_be_read_is_shown_with_its_line(tmp_path: Path) -> No
     for column in ("F.col('load') > 2", "F.count('*')"):
         (tmp_path / "app.py").write_text(f"from pyspark.sql import functions as F\nHIGH = {column}\n")
         said = failed(tmp_path, "check", "app.py", code=2)
-        assert "error: a column is built before Spark starts (app.py:2)\n  try: build it inside" in said
+        assert "error: a column is built before Spark starts (app.py:2)\nhint: build it inside" in said
 
 
 def test_a_shift_without_a_runner_fails_and_says_how_to_start_one(tmp_path: Path) -> None:
     said = failed(tmp_path, "shift", "copy", "batch", code=1)
-    assert said.startswith("error: no runner answers in ")
-    assert said.endswith('  try: start one with "gearshift run FILE"\n')
+    assert said.startswith("error: no runner is running in ")
+    assert said.endswith('hint: start one with "gearshift run FILE"\n')
 
 
 # A runner's answers, from the runner's own server in this process.
@@ -239,17 +243,53 @@ def _status() -> dict[str, Any]:
     return {"app": "words", "bootstrap_servers": "there:9092", "pipelines": [pipeline], "sources": []}
 
 
+@dataclass
+class Word:
+    """One word."""
+
+    text: str
+
+
+class _App(FakeRun):
+    """An app with one pipeline, which shifts to any gear but real-time."""
+
+    def __init__(self) -> None:
+        super().__init__(_declared())
+
+    def status(self) -> dict[str, Any]:
+        return _status()
+
+    def why(self, pipeline: str) -> dict[str, Any]:
+        return {"pipeline": pipeline, "gear": "batch", "why": "it is cheap", "change": "nothing"}
+
+    def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
+        if gear == "auto":
+            emit({"released": self.why(pipeline)})
+        else:
+            _shift(pipeline, gear, now, emit)
+
+
+def _declared() -> App:
+    app = App("words")
+    words = app.topic("words", value=Word)
+
+    @app.pipeline(words, to=app.table("kept"), freshness="1 minute")
+    def copy(words: Any) -> Any:
+        return words
+
+    return app
+
+
 @pytest.fixture
 def answering(tmp_path: Path) -> Iterator[Path]:
-    control = Control(_status, _shift)
-    pid = Pid.of(os.getpid())
-    assert pid is not None
-    Note(app="words", file="", pid=pid, spark_pid=None, port=control.port, token=control.token).leave(
-        tmp_path / ".gearshift"
-    )
-    control.open()
-    yield tmp_path
-    control.close()
+    home = tmp_path / ".gearshift"
+    with open_console(home, _App(), settings=load({"home": home}, environ={})) as client:
+        pid = Pid.of(os.getpid())
+        assert pid is not None
+        RunnerInfo(app="words", file="", pid=pid, spark_pid=None, port=client.port, token=client.token).write(
+            home
+        )
+        yield tmp_path
 
 
 def test_a_shift_tells_its_steps_on_stderr_and_its_result_on_stdout(answering: Path) -> None:
@@ -261,9 +301,21 @@ def test_a_shift_tells_its_steps_on_stderr_and_its_result_on_stdout(answering: P
     assert found["pause"] == 1.25
 
 
+def test_why_answers_in_two_sentences(answering: Path) -> None:
+    done = gearshift(answering, "why", "copy")
+    assert done.stdout == "copy is in batch: it is cheap.\nWhat would change it: nothing.\n"
+    assert json.loads(gearshift(answering, "why", "copy", "-o", "json").stdout)["gear"] == "batch"
+
+
+def test_a_pipeline_is_given_back_to_the_gearbox(answering: Path) -> None:
+    assert gearshift(answering, "shift", "copy", "auto").stdout == "copy: the gearbox decides again\n"
+    refused = gearshift(answering, "shift", "copy", "batch", "--hold", "soon")
+    assert "'soon' is not a duration" in refused.stderr
+
+
 def test_a_refused_shift_ends_with_one_and_the_runners_own_error(answering: Path) -> None:
     said = failed(answering, "shift", "copy", "real-time", code=1)
-    assert said.endswith("error: no (pipeline copy, app.py:7)\n  try: write it otherwise\n")
+    assert said.endswith("error: no (pipeline copy, app.py:7)\nhint: write it otherwise\n")
 
 
 def test_status_shows_the_runner_to_people_and_programs(answering: Path) -> None:
@@ -305,5 +357,5 @@ def test_a_run_on_a_broker_that_is_down_ends_with_one_and_names_its_address(tmp_
     )
     said = failed(tmp_path, "run", "app.py", code=1)
     assert f"error: no broker answers at 127.0.0.1:{port}" in said
-    assert "\n  try: " in said
+    assert "\nhint: " in said
     assert not (tmp_path / ".gearshift" / "runner.json").exists()

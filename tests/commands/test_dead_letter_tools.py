@@ -21,8 +21,8 @@ from gearshift.topics import (
     read,
     replayed_place,
 )
-from gearshift.topics.letters import DeadLetterTopic, Filter
-from gearshift.topics.settling import discard, replay
+from gearshift.topics.dead_letters.letters import DeadLetterTopic, Filter
+from gearshift.topics.dead_letters.replay import discard, replay
 from tests.command import Command
 
 HERE = Location(__file__, 1)
@@ -134,14 +134,14 @@ def test_each_letter_goes_back_to_where_it_failed_once(
     )
     planned = command.data("dlq", "replay", topic, "--dry-run")
     deliveries = {"sms-sender": 1, "mail-sender": 1}
-    counts = {"letters": 6, "to_topic": 1, "to_deliveries": deliveries, "rows": 0}
+    counts = {"letters": 6, "to_topic": 1, "to_deliveries": deliveries, "rows": 0, "results": 0}
     assert planned == {"topic": topic, "done": False, **counts}
     assert on(connection, topic) == [] and still_open(connection, topic) == 6
 
     assert command.data("dlq", "replay", topic) == {"topic": topic, "done": True, **counts}
     [again] = on(connection, topic)
     assert (again.partition, again.key, again.value) == (0, b"key", b"\x00\x1b[2Jbroken")
-    assert again.headers == ()
+    assert again.headers == (("gearshift.replay-of", b"0/1"),)
     replays = sorted(
         on(connection, f"{topic}.replay"), key=lambda record: record.header("gearshift.replay-for")
     )
@@ -185,7 +185,7 @@ def test_only_what_fits_the_filter_is_replayed_or_discarded(
     assert command.data("dlq", "discard", topic, "--filter", "partition=2", "--dry-run")["letters"] == 2
     assert still_open(connection, topic) == 7
     said = command.refusal("dlq", "replay", topic, "--filter", "colour=red", code=2)
-    assert "try: say FIELD=VALUE with a field of delivery, pipeline" in said
+    assert "hint: use FIELD=VALUE, where FIELD is one of delivery, pipeline" in said
     said = command.refusal("dlq", "replay", f"{topic}-misspelt")
     assert f"the topic does not exist (topic {topic}-misspelt.dlq)" in said
 

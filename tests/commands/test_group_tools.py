@@ -16,8 +16,8 @@ from gearshift.connection import Connection
 from gearshift.definitions import Location, Topic
 from gearshift.errors import DeliveryError
 from gearshift.freshness import Gear
-from gearshift.pipelines.checkpoint import LocalFolder
-from gearshift.pipelines.ledger import Ledger
+from gearshift.pipelines.ledger.ledger import Ledger
+from gearshift.storage.folders import LocalFolder
 from gearshift.topics import Admin, Groups, Producer
 from tests.command import Command
 from tests.support import LATELY, eventually, librdkafka
@@ -68,7 +68,7 @@ def test_a_group_with_members_is_listed_with_its_lag_and_refuses_a_reset(
     with Groups(connection) as groups, member(connection, group, topic, protocol) as consumer:
         consumer.commit(asynchronous=False)
         eventually(
-            lambda: sum(len(each.places) for each in groups.find(group).members) == 2,
+            lambda: sum(len(each.partitions) for each in groups.find(group).members) == 2,
         )
         listed = {entry["group"]: entry for entry in command.data("group", "list")}
         assert listed[group]["protocol"] == protocol
@@ -89,7 +89,7 @@ def test_a_group_with_members_is_listed_with_its_lag_and_refuses_a_reset(
         for yes in ((), ("--yes",)):
             said = command.refusal("group", "reset", group, "--topic", topic, "--to", "earliest", *yes)
             assert f"group {group} is active: 1 member" in said
-            assert "try: stop its consumers first" in said
+            assert "hint: stop its consumers first" in said
     # Once the member is gone, the same command is taken.
     command.data("group", "reset", group, "--topic", topic, "--to", "latest", "--yes")
     [told] = command.data("group", "lag", group)
@@ -128,13 +128,13 @@ def test_what_cannot_be_reset_is_refused_with_what_to_do(
     with Admin(connection) as admin:
         admin.commit_group(topic, {(topic, 0): 5})
     said = command.refusal("group", "reset", f"{topic}-misspelt", "--topic", topic, "--to", "latest")
-    assert f"there is no group '{topic}-misspelt'" in said
-    assert "try: there are " in said
+    assert f"group '{topic}-misspelt' does not exist" in said
+    assert "hint: use one of " in said
     said = command.refusal("group", "reset", topic, "--topic", f"{topic}-misspelt", "--to", "latest")
     assert "the topic does not exist" in said
     for to in ("yesterday", "2026-01-01T00:00:00"):
         said = command.refusal("group", "reset", topic, "--topic", topic, "--to", to, code=2)
-        assert "try: say " in said
+        assert "hint: use " in said
 
 
 def test_the_group_of_a_pipeline_shows_its_lag_but_is_not_reset(
@@ -173,5 +173,5 @@ def test_lag_is_watched_until_it_is_interrupted(command: Command, connection: Co
 
 
 def test_a_group_without_commits_is_told_by_name(connection: Connection, unique: str) -> None:
-    with Groups(connection) as groups, pytest.raises(DeliveryError, match=f"there is no group '{unique}'"):
+    with Groups(connection) as groups, pytest.raises(DeliveryError, match=f"group '{unique}' does not exist"):
         groups.lag(unique)

@@ -1,4 +1,4 @@
-"""Cassandra and PostgreSQL as services of the local stack: started on request, found, killed and taken down."""
+"""Cassandra and PostgreSQL as services of the local stack: started on request, found, killed and stopped."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import psycopg
 import pytest
 
 from gearshift import stack as local
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from gearshift.errors import StackError
 from gearshift.settings import Settings, load
-from gearshift.stack import ports, postgres
+from gearshift.stack.processes import ports
+from gearshift.stack.services import postgres
 from tests.support import eventually
 
 GEARSHIFT = Path(sys.executable).with_name("gearshift")
@@ -29,7 +30,7 @@ ELSEWHERE = {"bootstrap_servers": "127.0.0.1:1", "registry_url": "http://127.0.0
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Settings with a home of their own and no Kafka; whatever a test leaves running there is stopped."""
+    """Settings with a separate home and no Kafka; services that a test leaves running are stopped."""
     settings = load({"home": tmp_path / "home", "services": "postgres", **ELSEWHERE}, environ={})
     yield settings
     local.down(settings)
@@ -41,7 +42,7 @@ def ask(dsn: str, statement: str) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def test_with_starts_services_once_and_a_stack_that_lacks_one_says_so(tmp_path: Path) -> None:
+def test_with_starts_services_once_and_a_missing_one_is_reported(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GEARSHIFT_")}
     environ |= {f"GEARSHIFT_{name.upper()}": value for name, value in ELSEWHERE.items()}
     environ |= {"GEARSHIFT_CACHE": str(CACHE)}
@@ -70,14 +71,14 @@ def test_with_starts_services_once_and_a_stack_that_lacks_one_says_so(tmp_path: 
         assert "gearshift down" in lacking.stderr
         unknown = gearshift("up", "--with", "mongo")
         assert unknown.returncode == 2
-        assert "no service is named 'mongo'; there are cassandra, postgres" in unknown.stderr
+        assert "unknown service 'mongo'; use cassandra, postgres" in unknown.stderr
     finally:
         assert gearshift("down").returncode == 0
     with pytest.raises(psycopg.OperationalError):
         ask(dsn, "SELECT 1")
 
 
-def test_the_password_is_random_in_a_file_of_ours_and_nobody_else_gets_in(
+def test_the_password_is_random_in_a_private_file_and_required(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_OURS", "canary")
@@ -101,7 +102,7 @@ def test_the_password_is_random_in_a_file_of_ours_and_nobody_else_gets_in(
         for stranger in ("postgres", "nobody"):
             with pytest.raises(psycopg.OperationalError, match=r"password authentication failed"):
                 psycopg.connect(dsn, user=stranger, password=password)
-        # The app's role, which is Debezium's too, runs no program, reads no file and becomes nobody else.
+        # The app's role, which Debezium uses too, cannot run programs, read files or become another role.
         for way_out in (
             "COPY (SELECT 1) TO PROGRAM 'id'",
             "SELECT pg_read_file('/etc/passwd')",
@@ -119,7 +120,7 @@ def test_the_password_is_random_in_a_file_of_ours_and_nobody_else_gets_in(
             assert Path(f"/proc/{pid}").stat().st_uid != 0
 
 
-def test_the_parents_kill_9_leaves_nothing_and_the_data_are_there_again(tmp_path: Path) -> None:
+def test_a_kill_9_of_the_parent_leaves_nothing_running_and_the_data_survives(tmp_path: Path) -> None:
     settings = load({"home": tmp_path / "home", "services": "cassandra,postgres", **ELSEWHERE}, environ={})
     program = (
         "import sys; from gearshift import stack; from gearshift.settings import Settings; "
@@ -136,7 +137,7 @@ def test_the_parents_kill_9_leaves_nothing_and_the_data_are_there_again(tmp_path
         assert stack is not None
         assert [service.name for service in stack.services] == ["cassandra", "postgres"]
         dsn = local.find_service("postgres", settings).get_secret_value()
-        # A client that stays must not keep the server.
+        # A connected client must not keep the server from stopping.
         with psycopg.connect(dsn, autocommit=True) as client:
             client.execute("CREATE TABLE kept (n int)")
             client.execute("INSERT INTO kept VALUES (17)")
@@ -150,10 +151,10 @@ def test_the_parents_kill_9_leaves_nothing_and_the_data_are_there_again(tmp_path
             eventually(lambda: not any(service.ready for service in stack.services))
             cluster.shutdown()
     assert all(ports.is_free(service.port) for service in stack.services)
-    with pytest.raises(StackError, match="no postgres runs in"):
+    with pytest.raises(StackError, match="no postgres is running in"):
         local.find_service("postgres", settings)
     file = settings.home / "stack" / "ports.json"
-    file.unlink()  # others will be chosen
+    file.unlink()  # other ports will be chosen
     with local.up(settings) as stack:
         assert ask(stack.address("postgres"), "SELECT n FROM kept") == [(17,)]
         assert stack.address("postgres") != dsn
@@ -163,7 +164,7 @@ def test_the_parents_kill_9_leaves_nothing_and_the_data_are_there_again(tmp_path
     assert not any(service.ready for service in stack.services)
 
 
-def test_stores_of_the_users_own_start_nothing(settings: Settings) -> None:
+def test_external_stores_start_nothing(settings: Settings) -> None:
     own = load(
         {
             "home": settings.home,
@@ -182,7 +183,7 @@ def test_stores_of_the_users_own_start_nothing(settings: Settings) -> None:
     assert not settings.home.exists()
 
 
-def test_without_the_servers_wheel_the_error_is_the_line_that_installs_it(
+def test_a_missing_wheel_is_reported_with_how_to_install_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "find_spec", lambda _: None)

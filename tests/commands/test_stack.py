@@ -1,4 +1,4 @@
-"""The local stack, for real: started, found, restarted, killed and taken down."""
+"""The local stack, for real: started, found, restarted, killed and stopped."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from gearshift import stack as local
 from gearshift.errors import ArtifactError, JavaError, StackError, TamperedArtifactError
 from gearshift.settings import Settings, load
-from gearshift.stack import artifacts, doctor, ports, supervisor
-from gearshift.stack.processes import Pid
-from gearshift.stack.revival import Revival
+from gearshift.stack import doctor
+from gearshift.stack.artifacts import artifacts
+from gearshift.stack.processes import background as supervisor
+from gearshift.stack.processes import ports
+from gearshift.stack.processes.restarts import ServiceSupervisor
+from gearshift.stack.processes.service import Pid
 from tests.support import eventually, librdkafka, registry_client
 
 CACHE = load().cache
@@ -34,7 +37,7 @@ SCHEMA = Schema('{"type": "record", "name": "Reading", "fields": [{"name": "kw",
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Settings with a home of their own; whatever a test leaves running there is stopped."""
+    """Settings with a separate home; services that a test leaves running are stopped."""
     settings = Settings(home=tmp_path / "home", cache=CACHE)
     yield settings
     local.down(settings)
@@ -79,7 +82,7 @@ def test_topics_records_and_schemas_survive_a_restart_and_schemas_even_kill_9(
     again: Settings, born: Path
 ) -> None:
     with local.up(again) as stack:
-        written = ports.remembered(born / "stack" / "ports.json")
+        written = ports.saved(born / "stack" / "ports.json")
         assert {service.name: service.port for service in stack.services}.items() <= written.items()
         with SchemaRegistryClient(registry_client(stack.connection)) as registry:
             assert registry.get_latest_version("readings-value").schema.schema_type == "AVRO"
@@ -118,7 +121,7 @@ def test_a_running_stack_is_found_and_shared_and_listens_on_loopback_only(again:
             ("kafka-1", True),
         ]
         assert not any(listening_elsewhere(service.port) for service in found.services)
-        with pytest.raises(StackError, match="has 1 broker, and 3 were asked for"):
+        with pytest.raises(StackError, match="has 1 broker, but 3 were requested"):
             local.up(again.model_copy(update={"brokers": 3}))
         admin = AdminClient(librdkafka(found.connection))
         admin.list_topics("never-declared", timeout=30)
@@ -129,22 +132,22 @@ def test_a_running_stack_is_found_and_shared_and_listens_on_loopback_only(again:
     assert local.find(again) is None
 
 
-def test_a_remembered_port_that_another_program_took_is_replaced(again: Settings) -> None:
+def test_a_saved_port_that_another_program_uses_is_replaced(again: Settings) -> None:
     again = again.model_copy(update={"registry_url": "http://127.0.0.1:1/registry"})
     file = again.home / "stack" / "ports.json"
-    before = ports.remembered(file)
+    before = ports.saved(file)
     with socket.socket() as other:
         other.bind((ports.HOST, before["kafka-1-controller"]))
         other.listen()
         finding = next(finding for finding in doctor.diagnose(again) if finding.name == "ports")
         assert str(before["kafka-1-controller"]) in finding.found
         with local.up(again):
-            after = ports.remembered(file)
+            after = ports.saved(file)
     assert after["kafka-1-controller"] != before["kafka-1-controller"]
     assert after["kafka-1"] == before["kafka-1"]
 
 
-def test_a_detached_stack_is_taken_down_from_another_process_and_nothing_is_left(again: Settings) -> None:
+def test_a_detached_stack_is_stopped_from_another_process_and_nothing_is_left(again: Settings) -> None:
     stack = supervisor.detach(again)
     assert not stack.owned
     assert local.up(again).bootstrap_servers == stack.bootstrap_servers
@@ -179,7 +182,7 @@ def up_in_a_parent_that_is_killed(settings: Settings, *, after: Sequence[str] = 
     return stack
 
 
-def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Settings) -> None:
+def test_a_kill_9_of_the_parent_leaves_nothing_and_the_next_up_starts_again(again: Settings) -> None:
     stack = up_in_a_parent_that_is_killed(again)
     # At once, while they are still ending: the next `up` waits for them.
     assert local.find(again) is None
@@ -190,15 +193,15 @@ def test_the_parents_kill_9_leaves_nothing_and_the_next_up_starts_anew(again: Se
         assert "readings" in admin.list_topics(timeout=30).topics
 
 
-def test_the_parents_kill_9_leaves_none_of_three_brokers(tmp_path: Path) -> None:
+def test_a_kill_9_of_the_parent_leaves_none_of_three_brokers(tmp_path: Path) -> None:
     elsewhere = "http://127.0.0.1:1/registry"
     settings = Settings(home=tmp_path / "home", cache=CACHE, brokers=3, registry_url=elsewhere)
-    # The third would say goodbye to controllers that are gone, and wait for minutes.
+    # The third would wait for minutes for controllers that have ended.
     stack = up_in_a_parent_that_is_killed(settings, after=("kafka-1", "kafka-2"))
     eventually(lambda: not any(service.pid.alive for service in stack.services), within=60)
 
 
-def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Path) -> None:
+def test_three_brokers_replicate_and_a_killed_one_rejoins(tmp_path: Path) -> None:
     elsewhere = "http://127.0.0.1:1/registry"
     settings = Settings(home=tmp_path / "home", cache=CACHE, brokers=3, registry_url=elsewhere)
     with local.up(settings) as stack:
@@ -239,7 +242,7 @@ def test_three_brokers_replicate_and_one_that_was_killed_comes_back(tmp_path: Pa
             return len(now.isrs) == 3
 
         eventually(in_sync)
-    with pytest.raises(StackError, match="belong to 3 brokers, and 1 were asked for"):
+    with pytest.raises(StackError, match="belongs to 3 brokers, but 1 were requested"):
         local.up(settings.model_copy(update={"brokers": 1}))
 
 
@@ -260,26 +263,24 @@ def test_a_tampered_jar_is_refused_by_name_with_both_hashes(tmp_path: Path) -> N
         assert word in str(refused.value)
 
 
-def test_a_file_slipped_into_an_unpacked_archive_is_refused(tmp_path: Path) -> None:
-    program = artifacts.folder("registry", cache=CACHE)
+def test_a_file_added_to_an_unpacked_archive_is_refused(tmp_path: Path) -> None:
+    program = artifacts.folder("debezium", cache=CACHE)
     copied = tmp_path / "artifacts" / program.name
     shutil.copytree(program, copied, copy_function=os.link)
-    assert artifacts.folder("registry", cache=tmp_path) == copied
-    (copied / "lib" / "aaa.jar").write_bytes(b"x")
+    assert artifacts.folder("debezium", cache=tmp_path) == copied
+    (copied / "aaa.jar").write_bytes(b"x")
     with pytest.raises(TamperedArtifactError):
-        artifacts.folder("registry", cache=tmp_path)
+        artifacts.folder("debezium", cache=tmp_path)
 
 
-def test_without_a_network_a_missing_jar_is_said_to_be_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_jar_without_a_network_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", nobody)
-    with pytest.raises(ArtifactError, match="the network does not reach a Maven repository"):
+    with pytest.raises(ArtifactError, match="no Maven repository is reachable"):
         artifacts.jars("spark", cache=tmp_path)
 
 
-def test_without_java_the_first_line_says_how_to_get_it(
+def test_a_missing_java_is_reported_with_how_to_install_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -290,7 +291,7 @@ def test_without_java_the_first_line_says_how_to_get_it(
     assert [finding.name for finding in wrong] == ["java"]
 
 
-def test_a_cluster_of_the_users_own_starts_nothing(tmp_path: Path) -> None:
+def test_an_external_cluster_starts_nothing(tmp_path: Path) -> None:
     settings = Settings(
         home=tmp_path / "home", bootstrap_servers="kafka:9092", registry_url="http://registry"
     )
@@ -303,18 +304,18 @@ def test_a_cluster_of_the_users_own_starts_nothing(tmp_path: Path) -> None:
     assert not settings.home.exists()
 
 
-def test_a_broker_that_could_not_write_says_why_and_comes_back(again: Settings) -> None:
-    """Its files may not grow: it meets the failed writes of a full disk, and ends itself as on one."""
+def test_a_broker_that_could_not_write_is_reported_and_restarted(again: Settings) -> None:
+    """Its files cannot grow, so its writes fail and it exits as on a full disk."""
     heard: list[str] = []
-    with local.up(again) as stack, Revival(stack, said=heard.append) as revival:
+    with local.up(again) as stack, ServiceSupervisor(stack, progress=heard.append) as supervisor:
         broker = next(service.pid.number for service in stack.services if service.name == "kafka-1")
         resource.prlimit(broker, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
         producer = Producer(librdkafka(stack.connection) | {"enable.idempotence": True})
         for number in range(20):
             producer.produce("readings", b"x" * 1000, key=b"%d" % number)
-        problem = eventually(lambda: revival.problem or "", within=60)
+        problem = eventually(lambda: supervisor.problem or "", within=60)
         assert problem.startswith("broker kafka-1 has ended: ")
-        assert producer.flush(120) == 0  # what was sent meanwhile arrives at the broker that came back
-        eventually(lambda: revival.problem is None)
-        assert any("kafka-1 is started again" in words for words in heard)
+        assert producer.flush(120) == 0  # records sent meanwhile arrive at the restarted broker
+        eventually(lambda: supervisor.problem is None)
+        assert any("restarting kafka-1" in words for words in heard)
         assert stack.usable

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gearshift.console.client import ask
+from gearshift.console.problems import restore
+from gearshift.console.runner_info import RunnerInfo
 from gearshift.errors import RunnerError
-from gearshift.runner.control import ask, restore
-from gearshift.runner.note import Note
 from gearshift.settings import Settings
-from gearshift.stack.processes import gone
+from gearshift.stack.processes.service import wait_ended
 from tests.support import eventually
 
 _ROOT = Path(__file__).parents[2]
@@ -31,8 +32,9 @@ def write_settings(settings: Settings, folder: Path) -> None:
         "bootstrap_servers": settings.bootstrap_servers,
         "registry_url": settings.registry_url,
         "checkpoint_interval": interval,
+        **{name: value for name in ("checkpoints", "warehouse") if (value := getattr(settings, name))},
     }
-    for table in ("kafka", "registry"):
+    for table in ("kafka", "registry", "storage"):
         entries = settings.revealed().get(table, {})
         lines |= {f'{table}."{name}"': value for name, value in entries.items()}
     text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
@@ -60,9 +62,11 @@ class RunnerProcess:
             )
 
     @classmethod
-    def of_file(cls, settings: Settings, folder: Path, file: str) -> Self:
+    def of_file(cls, settings: Settings, folder: Path, file: str, *options: str) -> Self:
         """`gearshift run FILE` in a folder."""
-        return cls(settings, folder, [str(Path(sys.executable).with_name("gearshift")), "run", file])
+        return cls(
+            settings, folder, [str(Path(sys.executable).with_name("gearshift")), "run", file, *options]
+        )
 
     @classmethod
     def of_module(cls, settings: Settings, folder: Path, module: str, *arguments: str) -> Self:
@@ -75,7 +79,7 @@ class RunnerProcess:
         def running() -> dict[str, str] | None:
             assert self._process.poll() is None, f"the runner ended:\n{self.said()}"
             try:
-                status = next(ask(self._home, "GET", "/status"))
+                status = next(ask(self._home, "GET", "/api/status"))
             except RunnerError:
                 return None
             found = {entry["name"]: entry for entry in status["pipelines"]}
@@ -88,7 +92,7 @@ class RunnerProcess:
     def shift(self, pipeline: str, gear: str) -> dict[str, Any]:
         """Bring a pipeline into a gear from another process, as `gearshift shift` does."""
         done: dict[str, Any] = {}
-        for line in ask(self._home, "POST", "/shift", {"pipeline": pipeline, "gear": gear, "now": False}):
+        for line in ask(self._home, "POST", f"/api/pipelines/{pipeline}/shift", {"gear": gear, "now": False}):
             if "error" in line:
                 raise restore(line["error"])
             done = line.get("shifted", done)
@@ -122,9 +126,9 @@ class RunnerProcess:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        note = Note.find(self._home)
+        note = RunnerInfo.read(self._home)
         spark = note.spark_pid if note else None
-        if error is not None and spark is not None and not gone([spark], within=timedelta(seconds=10)):
+        if error is not None and spark is not None and not wait_ended([spark], within=timedelta(seconds=10)):
             os.kill(spark.number, signal.SIGKILL)
 
     def said(self) -> str:

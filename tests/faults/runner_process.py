@@ -19,7 +19,7 @@ from gearshift import tables
 from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
-from gearshift.tables import files
+from gearshift.tables.write import parquet_files as files
 from tests.faults.apps import copy_and_count, keep
 from tests.support import eventually
 
@@ -81,7 +81,7 @@ def die_in_a_write(name: str, point: str) -> None:
 
 def written(runner: Runner, topic: str) -> int:
     """How many records are on a topic."""
-    return sum(runner.engine.admin.end_offsets([topic]).values())
+    return sum(runner.context.admin.end_offsets([topic]).values())
 
 
 if __name__ == "__main__":

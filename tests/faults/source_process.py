@@ -43,7 +43,7 @@ def declare(name: str, folder: Path) -> Declared:
     app.files("orders-in", folder=folder / "in", to=orders, format="csv", quiet="100 milliseconds")
     app.http(topics=[orders], port=0)
 
-    @app.source(orders, rate=2_000, seed=7, out_of_order=0.1, late="1 second")
+    @app.source(to=orders, rate=2_000, seed=7, out_of_order=0.1, max_delay="1 second")
     def simulated(chance: Random) -> Iterator[Order]:
         for number in count():
             yield Order(number, chance.choice(["Ghent", "Bruges"]))
@@ -81,9 +81,9 @@ def main(kind: str, name: str, folder: Path, point: str | None) -> None:
     if point is not None:
         die_at(point)
     if kind == "files":
-        Files(graph.folders["orders-in"], connection).open()
+        Files(graph.file_sources["orders-in"], connection).open()
     elif kind == "http":
-        running = Http(graph.ports["http"], connection)
+        running = Http(graph.http_sources["http"], connection)
         running.open()
         (folder / f".{PORT_FILE}").write_text(str(running.port))
         (folder / f".{PORT_FILE}").rename(folder / PORT_FILE)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 import gearshift as gs
 from gearshift import tables
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
 from tests.captured import COLUMNS, Changing, Order, Orders, kill_service
@@ -57,8 +57,16 @@ class Copies:
         """Each has the very rows of the source, each once."""
         truth = sorted(self._source.rows(), key=_id)
         assert len(truth) >= at_least
-        for copy in (self.of_the_warehouse(), self.of_cassandra(), self._source.rows("copies.orders")):
-            assert sorted(copy, key=_id) == truth
+        copies = {
+            "warehouse": self.of_the_warehouse(),
+            "Cassandra": self.of_cassandra(),
+            "PostgreSQL": self._source.rows("copies.orders"),
+        }
+        # By name and id first: of a hundred thousand rows only those that differ are worth reading.
+        wrong = {
+            name: set(copy) ^ set(truth) for name, copy in copies.items() if sorted(copy, key=_id) != truth
+        }
+        assert not wrong, {name: sorted(rows, key=_id)[:5] for name, rows in wrong.items()}
 
 
 def _id(order: Order) -> int:
@@ -68,7 +76,7 @@ def _id(order: Order) -> int:
 def declared() -> gs.App:
     app = gs.App("food")
     orders = app.cdc("orders-db", tables={"public.orders": Order}).topics["public.orders"]
-    current = app.table("orders", key="id", order_by="_position", deleted="_deleted")
+    current = app.table("orders", key="id", sequence_by="_position", deleted="_deleted")
 
     @app.pipeline(source=orders, to=current, as_of="latest", freshness="20 seconds")
     def keep_orders(orders: DataFrame) -> DataFrame:
@@ -92,7 +100,7 @@ def test_table_and_copies_equal_the_source_through_kills_of_connect_and_restarts
     with Runner(declared(), settings) as runner:
         (capture,) = runner.captures.values()
         eventually(lambda: capture.error, every=0.2)
-        assert "has no table that the connector is to capture" in str(capture.error)
+        assert "does not exist in the database" in str(capture.error)
         source = Orders(runner.stack.address("postgres"), rows=ROWS)
         uri = tables.table_uri(settings.warehouse_uri, "orders")
         eventually(lambda: tables.exists(uri) and tables.read_paths(uri).rows == ROWS, every=0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
 from gearshift.freshness import Gear
-from gearshift.pipelines.ledger import Ledger, count_between
-from gearshift.pipelines.ledgers import find_ledgers
+from gearshift.pipelines.ledger.ledger import Ledger, count_between
+from gearshift.pipelines.ledger.listing import find_ledgers
 from gearshift.settings import Settings
 from gearshift.tables import rows, table_uri
-from gearshift.topics import Admin
+from gearshift.topics import Admin, read
+from gearshift.topics.dead_letters.letters import Letter
 from tests.faults.apps import copy_and_count, keep, republish
 from tests.faults.processes import RunnerProcess, write_settings
 from tests.flow import Flow, highest_counts, seen_twice, values
@@ -46,7 +48,9 @@ def test_a_runner_killed_in_every_gear_and_between_the_steps_of_a_shift_goes_on_
     admin.ensure([declared.events])
     before, after = {"copy": NEAR, "count": REAL}, {"copy": REAL, "count": NEAR}
     with ExitStack() as flowing:
-        flow = flowing.enter_context(Flow(connection, declared.events, rate=200, at_once=10_000))
+        flow = flowing.enter_context(
+            Flow(connection, declared.events, rate=200, at_once=10_000, corrupt_every=20)
+        )
         eventually(lambda: flow.sent > 5000)
         with RunnerProcess.of_file(settings, folder, "in_batch.py") as runner:
             assert runner.gears() == {"copy": BATCH, "count": BATCH}
@@ -74,12 +78,19 @@ def test_a_runner_killed_in_every_gear_and_between_the_steps_of_a_shift_goes_on_
     copied = values(connection, declared.copies)
     assert {event.n for event in copied} == set(range(flow.sent))
     assert sum(highest_counts(values(connection, declared.counts)).values()) == flow.sent
+    letters = Counter(
+        (letter.failed_in, letter.origin)
+        for letter in map(Letter.of, read(connection, declared.events.dead_letters))
+    )
+    assert set(letters.values()) == {1}, "a dead letter was written twice"
     for ledger in ledgers.values():
         assert ledger.gap == 0
-        assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
-        assert count_between({}, ledger.ends) == flow.sent
+        assert sum(run.records for run in ledger.runs) == flow.sent + flow.corrupt
+        assert count_between({}, ledger.ends) == flow.sent + flow.corrupt
+        assert sum(failed_in == f"{ledger.app}.{ledger.pipeline}" for failed_in, _ in letters) == flow.corrupt
+        assert ledger.letters == {"observed": flow.corrupt, "written": flow.corrupt, "lost": 0, "pending": 0}
     assert ledgers["copy"].replayed == seen_twice(copied)
-    killed_in_batch = ledgers["copy"].stretches[0]
+    killed_in_batch = ledgers["copy"].runs[0]
     assert not killed_in_batch.verified
     assert killed_in_batch.replayed, "the first batch was not killed in its middle"
 
@@ -105,7 +116,7 @@ def test_a_runner_killed_in_the_middle_of_a_table_write_neither_loses_nor_double
     assert kept == list(range(flow.sent))
     (ledger,) = find_ledgers(settings.checkpoints_uri)
     assert (ledger.gap, ledger.replayed) == (0, 0)
-    assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+    assert sum(run.records for run in ledger.runs) == flow.sent
 
 
 def test_a_runner_killed_in_the_middle_of_a_batch_from_a_table_to_a_topic_counts_what_it_writes_again(
@@ -127,7 +138,7 @@ def test_a_runner_killed_in_the_middle_of_a_batch_from_a_table_to_a_topic_counts
         runner.stop()
     copied = values(connection, declared.copies)
     assert {event.n for event in copied} == set(range(flow.sent))
-    killed, whole = publishing(settings).stretches
+    killed, whole = publishing(settings).runs
     assert seen_twice(copied) > 0, "the batch was killed before it wrote anything"
     assert (killed.replayed, whole.written, whole.retried) == (seen_twice(copied), flow.sent, 0)
 

@@ -14,7 +14,7 @@ import pytest
 
 from gearshift.connection import Connection
 from gearshift.settings import Settings
-from gearshift.sources.simulator import sequence
+from gearshift.sources.simulator.source import sequence
 from gearshift.topics import Admin
 from tests.faults.processes import RunnerProcess, write_settings
 from tests.faults.source_process import PORT_FILE, Declared, Order, declare

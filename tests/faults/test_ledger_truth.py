@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 import gearshift as gs
 from gearshift.errors import LedgerError, RunnerError
 from gearshift.freshness import Gear
-from gearshift.pipelines.checkpoint import open_folder
-from gearshift.pipelines.lease import take
-from gearshift.pipelines.ledger import Ledger
-from gearshift.pipelines.ledgers import find_ledgers
+from gearshift.pipelines.ledger.ledger import Ledger
+from gearshift.pipelines.ledger.listing import find_ledgers
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
+from gearshift.storage.folders import open_folder
+from gearshift.storage.lease import take
 from gearshift.topics import Producer
 from tests.flow import Event, seen_twice, values
 
@@ -71,7 +71,7 @@ def test_task_retries_and_an_older_checkpoint_are_counted_and_a_missing_one_or_a
             shutil.rmtree(checkpoint)
             (tmp_path / "older").rename(checkpoint)
         with Runner(app, settings) as runner:
-            connection = runner.engine.connection
+            connection = runner.context.connection
             with Producer(connection) as producer:
                 for n in range(sent, sent + count):
                     producer.send(events, Event(key=f"k{n % 7}", n=n))
@@ -80,7 +80,7 @@ def test_task_retries_and_an_older_checkpoint_are_counted_and_a_missing_one_or_a
             if turn == 0:
                 runner.shift("keep", Gear.BATCH)
                 runner.shift("publish", Gear.BATCH)
-            folder = runner.engine.folder_of(runner.graph.pipelines["copy"])
+            folder = runner.context.folder_of(runner.graph.pipelines["copy"])
             with pytest.raises(RunnerError, match=r"another runner has .*/copy/spark: process \d+ on "):
                 take(open_folder(folder), "copy", home=tmp_path)
             copied = values(connection, copies)
@@ -88,7 +88,7 @@ def test_task_retries_and_an_older_checkpoint_are_counted_and_a_missing_one_or_a
         if turn == 0:
             assert seen_twice(copied) > 0, "the failed task had written nothing"
             assert ledger("copy").replayed == seen_twice(copied)
-            wrote = sum(stretch.written for stretch in ledger("publish").stretches)
+            wrote = sum(run.written for run in ledger("publish").runs)
             assert 0 < ledger("publish").replayed == len(published) - wrote
             assert {event.n for event in published} == set(range(sent))
             assert wrote % sent == 0  # each run publishes the whole table
@@ -100,12 +100,12 @@ def test_task_retries_and_an_older_checkpoint_are_counted_and_a_missing_one_or_a
     assert ledger("copy").replayed == seen_twice(copied) == retried + 200
     assert (ledger("copy").gap, ledger("copy").at_least) == (0, False)
     warned = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert any("an older copy of the checkpoint was put back" in message for message in warned), warned
-    assert any("which wrote" in message and "a second time" in message for message in warned), warned
+    assert any("an older copy of the checkpoint was restored" in message for message in warned), warned
+    assert any("which wrote" in message and "records twice" in message for message in warned), warned
 
     checkpoint.rename(tmp_path / "away")
     with (
-        pytest.raises(LedgerError, match=r"the checkpoint in .* is gone.* gearshift reset copy"),
+        pytest.raises(LedgerError, match=r"the checkpoint in .* is missing.* gearshift reset copy"),
         Runner(app, settings),
     ):
         pass

@@ -47,8 +47,8 @@ def test_a_shift_whose_new_gear_fails_goes_back_and_loses_nothing(unique: str, s
         return on_step
 
     with Runner(app, settings) as runner:
-        driver = runner.drivers["copy"]
-        connection = runner.engine.connection
+        supervisor = runner.supervisors["copy"]
+        connection = runner.context.connection
 
         def wait_for_copies() -> None:
             count = written(runner, copies.name)
@@ -66,15 +66,15 @@ def test_a_shift_whose_new_gear_fails_goes_back_and_loses_nothing(unique: str, s
                 assert "near-real-time runs again" in raised.value.what
                 assert raised.value.pipeline == "copy"
                 assert steps[-3:] == ["rollback", "start", "verify"]
-                assert driver.gear is NEAR
+                assert supervisor.gear is NEAR
                 wait_for_copies()
         runner.shift("copy", BATCH)
         copied = values(connection, copies)
         assert {event.n for event in copied} == set(range(flow.sent))
-        ledger = driver.books.ledger
+        ledger = supervisor.ledger
         assert (ledger.gap, ledger.replayed) == (0, seen_twice(copied))
-        assert [stretch.gear for stretch in ledger.stretches] == [NEAR, REAL, NEAR, REAL, NEAR, BATCH]
-        assert [stretch.why.split(":")[0] for stretch in ledger.stretches] == [
+        assert [run.gear for run in ledger.runs] == [NEAR, REAL, NEAR, REAL, NEAR, BATCH]
+        assert [run.why.split(":")[0] for run in ledger.runs] == [
             "run",
             "shift from near-real-time",
             "rollback",
@@ -82,8 +82,8 @@ def test_a_shift_whose_new_gear_fails_goes_back_and_loses_nothing(unique: str, s
             "rollback",
             "shift from near-real-time",
         ]
-        assert driver.condition.restarts == 0
-        for failed in ledger.stretches[1:5:2]:
+        assert supervisor.condition.restarts == 0
+        for failed in ledger.runs[1:5:2]:
             assert not failed.verified
             assert failed.error and "tariff" in failed.error
 
@@ -107,22 +107,26 @@ def test_a_shift_out_of_batch_that_fails_goes_back_to_waiting(unique: str, setti
             world["is"] = "well"
 
     with Runner(app, settings) as runner:
-        driver = runner.drivers["copy"]
-        eventually(lambda: driver.condition.state == "waiting" and driver.books.ledger.stretches)
-        with Flow(runner.engine.connection, events, rate=100) as flow:
+        supervisor = runner.supervisors["copy"]
+        eventually(lambda: supervisor.condition.state == "waiting" and supervisor.ledger.runs)
+        with Flow(runner.context.connection, events, rate=100) as flow:
             eventually(lambda: flow.sent > 10)
             with pytest.raises(ShiftError, match="batch waits for its next run again"):
                 runner.shift("copy", REAL, on_step=on_step)
-            assert (driver.gear, driver.condition.state, driver.condition.error) == (BATCH, "waiting", None)
+            assert (supervisor.gear, supervisor.condition.state, supervisor.condition.error) == (
+                BATCH,
+                "waiting",
+                None,
+            )
             # Nobody is there any more to hear of the steps: the shift goes on, and to its end.
             runner.shift("copy", NEAR, on_step=lambda step, _: print(1 / 0))
-            assert driver.gear is NEAR
+            assert supervisor.gear is NEAR
             eventually(lambda: written(runner, copies.name))
-        stretches = driver.books.ledger.stretches
-        assert [stretch.gear for stretch in stretches] == [BATCH, REAL, NEAR]
-        assert stretches[1].records == 0
+        runs = supervisor.ledger.runs
+        assert [run.gear for run in runs] == [BATCH, REAL, NEAR]
+        assert runs[1].records == 0
 
 
 def written(runner: Runner, topic: str) -> int:
     """How many records are on a topic."""
-    return sum(runner.engine.admin.end_offsets([topic]).values())
+    return sum(runner.context.admin.end_offsets([topic]).values())

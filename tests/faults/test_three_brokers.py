@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from gearshift import stack as local
 from gearshift.errors import BrokerUnreachableError
 from gearshift.freshness import Gear
-from gearshift.pipelines.driver import Driver
+from gearshift.pipelines.supervisor import Supervisor
 from gearshift.runner.runner import Runner
 from gearshift.settings import load
 from gearshift.topics import Admin
@@ -62,33 +62,37 @@ def test_the_death_of_a_leader_stops_no_query_and_loses_nothing(
             assert _run_ids(runner) == before, f"a query was restarted in {gear}"
             three.start_service(broker)
             _wait_for_all_replicas(three, declared)
-        assert all(driver.condition.restarts == 0 for driver in runner.drivers.values())
+        assert all(supervisor.condition.restarts == 0 for supervisor in runner.supervisors.values())
         flowing.close()
         for name in ("copy", "count"):
             runner.shift(name, BATCH)
         copied = values(three.connection, declared.copies)
         assert {event.n for event in copied} == set(range(flow.sent))
         assert sum(highest_counts(values(three.connection, declared.counts)).values()) == flow.sent
-        ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
+        ledgers = {name: supervisor.ledger for name, supervisor in runner.supervisors.items()}
         assert seen_twice(copied) == ledgers["copy"].replayed
         for ledger in ledgers.values():
             assert ledger.gap == 0
-            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+            assert sum(run.records for run in ledger.runs) == flow.sent
 
 
 def _run_ids(runner: Runner) -> dict[str, str]:
-    return {name: str(driver.query.runId) for name, driver in runner.drivers.items() if driver.query}
+    return {
+        name: str(supervisor.query.runId)
+        for name, supervisor in runner.supervisors.items()
+        if supervisor.query
+    }
 
 
 def _wait_for_commits(runner: Runner, count: int) -> None:
     """Wait until each query has reported so many more batches."""
-    for driver in runner.drivers.values():
-        latest = driver.condition.progress
+    for supervisor in runner.supervisors.values():
+        latest = supervisor.condition.progress
         after = latest.batch_id if latest else -1
 
-        def reported(driver: Driver = driver, after: int = after) -> bool:
-            assert driver.query is not None and driver.query.isActive, driver.condition.error
-            latest = driver.condition.progress
+        def reported(supervisor: Supervisor = supervisor, after: int = after) -> bool:
+            assert supervisor.query is not None and supervisor.query.isActive, supervisor.condition.error
+            latest = supervisor.condition.progress
             return latest is not None and latest.batch_id >= after + count
 
         eventually(reported)

@@ -1,7 +1,4 @@
-"""Servers of the outside world, on loopback: an SMS provider or webhook receiver over HTTP, and a mail server.
-
-They check what a real one checks (login, signature, idempotency key) and fail when told to.
-"""
+"""The gateways of `gearshift.testing`, and a certificate for those that speak TLS."""
 
 from __future__ import annotations
 

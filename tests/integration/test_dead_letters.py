@@ -25,8 +25,8 @@ def test_exactly_the_undecodable_records_are_set_aside_in_every_gear(unique: str
         return events
 
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
-        schema_id = runner.engine.admin and _schema_id(connection, events)
+        connection = runner.context.connection
+        schema_id = runner.context.admin and _schema_id(connection, events)
         with Flow(connection, events, rate=300, corrupt_every=10) as flow:
             for gear in (Gear.NEAR_REAL_TIME, Gear.REAL_TIME, Gear.BATCH):
                 runner.shift("copy", gear)
@@ -34,8 +34,8 @@ def test_exactly_the_undecodable_records_are_set_aside_in_every_gear(unique: str
                 target = flow.sent
                 eventually(lambda target=target: flow.sent > target + 1000)
         runner.shift("copy", Gear.BATCH)
-        ledger = runner.drivers["copy"].books.ledger
-        restarts = runner.drivers["copy"].condition.restarts
+        ledger = runner.supervisors["copy"].ledger
+        restarts = runner.supervisors["copy"].condition.restarts
 
     letters = list(read(connection, events.dead_letters))
     bad = {(record.partition, record.offset): record for record in _undecodable(connection, events)}
@@ -50,9 +50,9 @@ def test_exactly_the_undecodable_records_are_set_aside_in_every_gear(unique: str
     truncated = [letter for letter in letters if letter.key == b"truncated"]
     assert {letter.header("gearshift.schema_id") for letter in truncated} == {str(schema_id).encode()}
     reasons = [letter.header("gearshift.reason") for letter in truncated]
-    assert reasons.count(b"key is not valid UTF-8") == 3
+    assert reasons.count(b"field key: is not valid UTF-8") == 3
     assert {event.n for event in values(connection, copies)} == set(range(flow.sent))
-    assert sum(stretch.dead for stretch in ledger.stretches) == len(bad)
+    assert sum(run.dead for run in ledger.runs) == len(bad)
     assert ledger.gap == 0
     assert restarts == 0
 

@@ -21,17 +21,17 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 import gearshift as gs
 from gearshift import stack as local
 from gearshift.connection import Connection
+from gearshift.console.metrics import render
 from gearshift.delivery.worker import Worker
 from gearshift.destinations import Sms, SmsMessage, Webhook
 from gearshift.errors import DeliveryError
-from gearshift.runner.deliveries import Deliveries
+from gearshift.runner.deliveries.standalone import Deliveries
 from gearshift.runner.loading import load_app
-from gearshift.runner.metrics import render
 from gearshift.schemas import Decoder, Registry
 from gearshift.settings import Settings, load
-from gearshift.stack.processes import Pid
+from gearshift.stack.processes.service import Pid
 from gearshift.topics import Admin, ConsumedRecord, Marks, Producer, read
-from gearshift.topics.settling import replay
+from gearshift.topics.dead_letters.replay import replay
 from tests.command import Command
 from tests.gateways import HttpGateway
 from tests.support import eventually, librdkafka
@@ -135,7 +135,7 @@ def test_every_record_reaches_plain_list_and_async_handlers_in_order(world: Worl
     def one(record: gs.Record[Event]) -> None:
         seen["one"].append((record.value.key, record.value.n))
 
-    @world.app.delivery(world.events, group_id=f"{world.app.name}-2", commit=commit, batch=7)
+    @world.app.delivery(world.events, group_id=f"{world.app.name}-2", commit=commit, batch_size=7)
     def many(records: list[gs.Record[Event]]) -> None:
         assert 0 < len(records) <= 7
         assert len({record.partition for record in records}) == 1
@@ -161,15 +161,15 @@ def test_two_consumers_share_a_group_and_a_stopped_one_leaves_nothing_undone(wor
         seen.append(record.value.n)
 
     with world.running("one") as [first]:
-        eventually(lambda: len(first.holdings.items()) == 3)
+        eventually(lambda: len(first.assignment.items()) == 3)
         with world.running("one") as [second]:
-            eventually(lambda: first.holdings.items() and second.holdings.items())
-            assert not set(first.holdings) & set(second.holdings)
+            eventually(lambda: first.assignment.items() and second.assignment.items())
+            assert not set(first.assignment) & set(second.assignment)
             world.send(range(300))
             eventually(lambda: len(seen) >= 300)
             assert first.counts.delivered
             assert second.counts.delivered
-        eventually(lambda: len(first.holdings.items()) == 3)
+        eventually(lambda: len(first.assignment.items()) == 3)
         world.send(range(300, 400))
         eventually(lambda: len(seen) >= 400)
     assert sorted(seen) == list(range(400))
@@ -268,7 +268,7 @@ def test_a_failure_that_passes_is_tried_again_and_one_that_does_not_is_set_aside
     failures = {3: 2, 4: 99}
     seen: list[int] = []
 
-    @world.app.delivery(world.events, retry=gs.Retry(within=timedelta(seconds=1)))
+    @world.app.delivery(world.events, retry=gs.Retry(timeout=timedelta(seconds=1)))
     def one(record: gs.Record[Event]) -> None:
         if failures.get(record.value.n, 0) > 0:
             failures[record.value.n] -= 1
@@ -303,9 +303,36 @@ def test_a_dead_letter_goes_back_to_the_delivery_that_failed_and_to_no_other(wor
         replayed = [replay(world.connection, world.events.name).letters for _ in range(2)]
         assert replayed == [5, 0]
         eventually(lambda: len(seen["failing"]) == 50)
-        eventually(lambda: second.flight.records == 0)
+        eventually(lambda: second.in_flight.records == 0)
     assert Counter(seen["failing"]) == Counter(range(50))
     assert Counter(seen["fine"]) == Counter(range(50))
+
+
+def test_a_replayed_dead_letter_does_not_come_again_with_a_recreated_topic(world: World) -> None:
+    healed = threading.Event()
+    seen: list[int] = []
+
+    @world.app.delivery(world.events, commit="async")
+    def failing(record: gs.Record[Event]) -> None:
+        if record.value.n == 7 and not healed.is_set():
+            raise ValueError("not yet")
+        seen.append(record.value.n)
+
+    world.send(range(20))
+    with world.running("failing") as [worker]:
+        eventually(lambda: len(seen) == 19 and worker.counts.dead_letters == 1)
+        healed.set()
+        assert replay(world.connection, world.events.name).letters == 1
+        eventually(lambda: len(seen) == 20)
+        with Admin(world.connection) as admin:
+            admin.delete([world.events.name])
+            admin.ensure([world.events])
+        world.send(range(20, 100))
+        eventually(lambda: len(seen) >= 100)
+    world.send(range(100, 110))
+    with world.running("failing"):
+        eventually(lambda: len(seen) >= 110)
+    assert sorted(seen) == [*range(110)]
 
 
 def test_an_idempotency_key_is_of_one_delivery_and_the_same_after_a_replay(world: World) -> None:
@@ -427,18 +454,18 @@ def test_a_group_without_offsets_starts_where_it_says(world: World) -> None:
 
     world.send(range(10))
     with world.running("late") as [worker]:
-        eventually(lambda: len(worker.holdings.items()) == 3)
+        eventually(lambda: len(worker.assignment.items()) == 3)
         world.send(range(10, 20))
         eventually(lambda: len(seen) >= 10)
     assert sorted(seen) == list(range(10, 20))
-    with pytest.raises(DeliveryError, match="has not committed an offset"), world.running("strict") as [it]:
+    with pytest.raises(DeliveryError, match="has no committed offset"), world.running("strict") as [it]:
         eventually(lambda: it.failed)
 
 
 def test_an_older_broker_gets_the_classic_protocol(
     tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gearshift.stack import kafka
+    from gearshift.stack.services import kafka
 
     properties = kafka.Kafka._properties  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(
@@ -461,10 +488,16 @@ def test_an_older_broker_gets_the_classic_protocol(
         with world.running("one") as [first]:
             eventually(lambda: len(seen) == 50)
             with world.running("one") as [second]:
-                eventually(lambda: first.holdings.items() and second.holdings.items())
+                eventually(lambda: first.assignment.items() and second.assignment.items())
                 world.send(range(50, 100))
                 eventually(lambda: len(seen) >= 100)
-    assert sorted(seen) == list(range(100))
+                # This protocol knows topics by their names only: it does not say that one was created again.
+                with Admin(stack.connection) as admin:
+                    admin.delete(["events"])
+                    admin.ensure([events])
+                world.send(range(100, 600))
+                eventually(lambda: len(seen) >= 600)
+    assert sorted(seen) == list(range(600))
 
 
 def test_a_log_that_lost_its_end_is_read_on_from_there_and_not_from_the_beginning(
@@ -524,7 +557,7 @@ app = gs.App("{name}")
 events = app.topic("{name}-events", value=Event, key="key", partitions=3)
 
 
-@app.delivery(events, group_id="{name}-writer", commit="async", scale=(1, 3))
+@app.delivery(events, group_id="{name}-writer", commit="async", consumers=(1, 3))
 def write(record: gs.Record[Event]) -> None:
     with open("{out}", "a") as out:
         out.write(f"{{os.getpid()}},{{record.value.n}}\\n")
@@ -546,17 +579,17 @@ def test_processes_are_added_by_lag_and_one_that_is_killed_is_replaced(
         return [line.split(",") for line in out.read_text().splitlines()] if out.exists() else []
 
     said: list[str] = []
-    with Deliveries(app, settings, file=file, said=said.append) as running:
-        crew = running.crews["write"]
+    with Deliveries(app, settings, file=file, progress=said.append) as running:
+        group = running.consumer_groups["write"]
         eventually(lambda: len(lines()) > 20)
-        eventually(lambda: len(crew.status()["pids"]) >= 2)
-        os.kill(crew.status()["pids"][0], signal.SIGKILL)
-        eventually(lambda: crew.status()["restarts"] == 1)
+        eventually(lambda: len(group.status()["pids"]) >= 2)
+        os.kill(group.status()["pids"][0], signal.SIGKILL)
+        eventually(lambda: group.status()["restarts"] == 1)
         eventually(lambda: {n for _, n in lines()} == {str(n) for n in range(3000)})
-        eventually(lambda: sum(crew.status()["lag"].values()) == 0)
+        eventually(lambda: sum(group.status()["lag"].values()) == 0)
         assert "kafka_consumergroup_lag" in render(running.status())
         assert f'consumergroup="{unique}-writer"' in render(running.status())
-        pids = [Pid.of(each) for each in crew.status()["pids"]]
+        pids = [Pid.of(each) for each in group.status()["pids"]]
     assert not any(each and each.alive for each in pids)
     again = len(lines()) - 3000
     assert again <= 600  # what the killed one had done since its last commit, half a second before
@@ -597,7 +630,7 @@ def test_a_runner_shows_its_deliveries_and_serves_their_metrics(
 
 def test_bad_use_fails_at_check_with_its_line(connection: Connection, tmp_path: Path) -> None:
     file = tmp_path / "app.py"
-    text = APP.format(name="bad", out="x").replace("scale=(1, 3)", 'once_by=("key", "when")')
+    text = APP.format(name="bad", out="x").replace("consumers=(1, 3)", 'once_by=("key", "when")')
     file.write_text(text, encoding="utf-8")
     said = Command(connection, tmp_path).refusal("check", str(file), code=2)
     line = next(n for n, words in enumerate(text.splitlines(), 1) if words.startswith("@app.delivery"))

@@ -17,7 +17,7 @@ import gearshift as gs
 from gearshift import stack as local
 from gearshift.connection import Connection
 from gearshift.delivery.worker import Worker
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from gearshift.errors import DeliveryError
 from gearshift.schemas import Registry
 from gearshift.topics import Admin, Producer, read
@@ -141,7 +141,7 @@ def test_after_a_failed_write_nothing_later_is_written_and_a_restart_loses_nothi
     dsn = stores.address("postgres")
     app, readings = declared(unique, connection, partitions=1)
     target = gs.destinations.Postgres(table=unique, dsn=dsn, create=False)
-    target.batch = 5  # many writes of one partition, one after the other
+    target.batch_size = 5  # many writes of one partition, one after the other
 
     @app.delivery(readings, to=target, commit=commit)
     def keep(record: gs.Record[Reading]) -> dict[str, object] | None:
@@ -170,7 +170,7 @@ def test_after_a_failed_write_nothing_later_is_written_and_a_restart_loses_nothi
         before = numbers()
         database.execute(f"drop trigger refuse on {unique}".encode())
         with running(app, connection, "keep") as worker:
-            eventually(lambda: [progress.position for _, progress in worker.holdings.items()] == [400])
+            eventually(lambda: [tracker.position for _, tracker in worker.assignment.items()] == [400])
         after = numbers()
     assert max(before) < 300, f"{len(before)} rows, up to {max(before)}"
     assert after == [n for n in range(400) if n % 10 != 3]
@@ -201,7 +201,7 @@ def test_a_refused_login_stops_a_delivery_and_sets_nothing_aside(connection: Con
         with Producer(connection) as producer:
             for n in range(50):
                 producer.send(readings, Reading(f"m{n % 9}", n, NOON, 1.0))
-        for name, says in (("text", "answered 401"), ("send", "did not take the login: 535")):
+        for name, says in (("text", "answered 401"), ("send", "rejected the login: 535")):
             failure = ends(app, connection, name)
             assert isinstance(failure, DeliveryError)
             assert says in str(failure)
@@ -244,3 +244,53 @@ def test_a_topic_that_is_deleted_and_created_again_reaches_postgres_again(
             offsets=[late], asynchronous=False
         )
     assert deliver(range(50, 80)) == [*range(80)]
+
+
+def test_rows_that_went_with_a_restored_backup_are_written_again(
+    connection: Connection, stores: local.Stack, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dsn = stores.address("postgres")
+    app, readings = declared(unique, connection, partitions=2)
+    handled: list[int] = []
+
+    @app.delivery(readings, to=gs.destinations.Postgres(table=f"{unique}.kept", dsn=dsn))
+    def keep(record: gs.Record[Reading]) -> dict[str, object] | None:
+        handled.append(record.value.n)
+        return {"n": record.value.n} if record.value.n < 55 else None  # the last ones make no rows
+
+    def deliver(numbers: range) -> None:
+        with Producer(connection) as producer:
+            for n in numbers:
+                producer.send(readings, Reading(f"m{n % 7}", n, NOON, 1.0))
+        done = len(handled)
+        with running(app, connection, "keep") as worker:
+            eventually(lambda: len(handled) >= done + len(numbers))
+            eventually(lambda: len(worker.assignment.items()) == 2)
+
+    with psycopg.connect(dsn, autocommit=True) as database:
+
+        def sql(words: str) -> list[Any]:
+            found = database.execute(words.format(unique).encode())
+            return found.fetchall() if found.description else []
+
+        def rows() -> list[int]:
+            return [n for (n,) in sql("select n from {0}.kept order by n")]
+
+        deliver(range(20))
+        sql("create table {0}.old_rows as table {0}.kept")
+        sql("create table {0}.old_offsets as table {0}.gearshift_offsets")
+        deliver(range(20, 60))
+        assert rows() == [*range(55)]
+        deliver(range(0))
+        assert sorted(handled) == [*range(60)], "what made no row came again with a restart"
+        sql("delete from {0}.kept")
+        sql("delete from {0}.gearshift_offsets")
+        sql("insert into {0}.kept table {0}.old_rows")
+        sql("insert into {0}.gearshift_offsets table {0}.old_offsets")
+        with running(app, connection, "keep"):
+            eventually(lambda: rows() == [*range(55)], within=30)
+        assert "went back" in caplog.text
+        caplog.clear()
+        deliver(range(100, 110))
+        assert rows() == [*range(55)]
+        assert "went back" not in caplog.text

@@ -31,18 +31,21 @@ from gearshift.errors import (
     TransformError,
 )
 from gearshift.freshness import Gear
-from gearshift.pipelines.checkpoint import open_folder
-from gearshift.pipelines.checks import Checker
-from gearshift.pipelines.driver import Driver
-from gearshift.pipelines.origin import Origin
-from gearshift.pipelines.reading import kafka_options
-from gearshift.pipelines.session import EVERY_GEAR, open_session
+from gearshift.pipelines.check.gears import Checker
+from gearshift.pipelines.check.origin import Origin
+from gearshift.pipelines.check.requirements import Requirements
+from gearshift.pipelines.context import Kafka
+from gearshift.pipelines.records.reading import kafka_options
 from gearshift.pipelines.shift import shift
+from gearshift.pipelines.supervisor import Supervisor
+from gearshift.pipelines.verification import verify
 from gearshift.runner.loading import load_app
 from gearshift.runner.runner import Runner
 from gearshift.schemas import Registry
 from gearshift.settings import Settings, load
-from gearshift.stack.artifacts import jars
+from gearshift.spark.session import EVERY_GEAR, open_session
+from gearshift.stack.artifacts.artifacts import jars
+from gearshift.storage.folders import open_folder
 from gearshift.topics import Admin, DeadLetters, Producer
 from tests.flow import values
 from tests.support import closed_port, cluster, eventually
@@ -172,7 +175,9 @@ def app_of(name: str, shouted: Callable[..., DataFrame]) -> gs.App:
             return events.select("key", F.col("key").alias("value"))
         return events.select("key")
 
-    @app.pipeline(source=others, to=app.topic(f"{name}-strict", value=Strict, key="key"), freshness="10 s")
+    target = app.topic(f"{name}-strict", value=Strict, key="key")
+
+    @app.pipeline(source=others, to=target, freshness="10 s", on_invalid="stop")
     def strict(others: DataFrame) -> DataFrame:
         return others.select("key", F.when(F.col("n") >= 0, F.col("n")).alias("value"))
 
@@ -204,8 +209,8 @@ def runner(
     app = app_of(f"e{uuid.uuid4().hex[:8]}", shouted)
     leave_old_checkpoint(app, settings, stack.connection)
     with Runner(app, settings) as running:
-        for driver in running.drivers.values():
-            eventually(lambda driver=driver: driver.query and driver.query.isActive)
+        for supervisor in running.supervisors.values():
+            eventually(lambda supervisor=supervisor: supervisor.query and supervisor.query.isActive)
         yield running
 
 
@@ -248,22 +253,22 @@ def line_of(mark: str) -> int:
 
 
 @contextmanager
-def untouched(driver: Driver) -> Iterator[None]:
-    """The very same query runs on in the same gear, and the ledger has no new stretch."""
-    query, gear, stretches = driver.query, driver.gear, len(driver.books.ledger.stretches)
-    assert query is not None and query.isActive, (driver.condition.state, driver.condition.error)
+def untouched(supervisor: Supervisor) -> Iterator[None]:
+    """The very same query runs on in the same gear, and the ledger has no new run."""
+    query, gear, runs = supervisor.query, supervisor.gear, len(supervisor.ledger.runs)
+    assert query is not None and query.isActive, (supervisor.condition.state, supervisor.condition.error)
     yield
-    assert driver.query is not None and driver.query.runId == query.runId
+    assert supervisor.query is not None and supervisor.query.runId == query.runId
     assert query.isActive
-    assert driver.gear is gear
-    assert len(driver.books.ledger.stretches) == stretches
-    assert driver.condition.error is None
+    assert supervisor.gear is gear
+    assert len(supervisor.ledger.runs) == runs
+    assert supervisor.condition.error is None
 
 
 def refused(runner: Runner, pipeline: str, gear: Gear = REAL) -> GearshiftError:
     """The error of a shift that did nothing else."""
     steps: list[str] = []
-    with untouched(runner.drivers[pipeline]), pytest.raises(GearshiftError) as caught:
+    with untouched(runner.supervisors[pipeline]), pytest.raises(GearshiftError) as caught:
         runner.shift(pipeline, gear, on_step=lambda step, _: steps.append(step))
     assert steps == ["check"]
     return caught.value
@@ -295,7 +300,7 @@ def test_what_real_time_cannot_run_is_refused_with_operator_line_and_rewrite(
     assert error.pipeline == pipeline
     assert rewrite in (error.hint or "")
     assert "works in: batch, near-real-time" in (error.hint or "")
-    verdict = runner._checker.report(runner.graph.pipelines[pipeline]).verdicts[REAL]
+    verdict = Checker(runner.context).report(runner.graph.pipelines[pipeline]).verdicts[REAL]
     named = {"PythonUDF": ("ArrowEvalPython", "BatchEvalPython"), "SessionWindow": SESSION_OPERATORS}
     assert verdict.refusals[0].operator in named.get(operator, (operator,))
 
@@ -312,7 +317,7 @@ def test_a_checkpoint_of_plain_spark_is_refused_in_real_time_and_goes_on_below(r
     error = refused(runner, "old")
     assert type(error) is CheckpointFormatError
     assert "state format v1" in error.what
-    folder = runner.engine.folder_of(runner.graph.pipelines["old"])
+    folder = runner.context.folder_of(runner.graph.pipelines["old"])
     assert folder in error.what and "gearshift reset " in (error.hint or "")
     assert "stay in batch or near-real-time" in (error.hint or "")
 
@@ -327,7 +332,7 @@ def test_too_few_slots_are_counted_before_anything_is_stopped(runner: Runner) ->
 
 def test_a_topic_that_is_gone_is_named(runner: Runner) -> None:
     topic = runner.graph.pipelines["lonely"].target.name
-    runner.engine.admin.delete([topic])
+    runner.context.admin.delete([topic])
     error = refused(runner, "lonely")
     assert type(error) is TopicMissingError
     assert error.topic == topic
@@ -336,18 +341,19 @@ def test_a_topic_that_is_gone_is_named(runner: Runner) -> None:
 
 @pytest.mark.parametrize("gear", [REAL, Gear.BATCH])
 def test_a_broker_that_is_down_is_told_from_a_registry_that_is_down(runner: Runner, gear: Gear) -> None:
-    driver = runner.drivers["moody"]
-    engine, address = runner.engine, f"127.0.0.1:{closed_port()}"
-    without_broker = replace(engine.connection, bootstrap_servers=address)
-    without_registry = replace(engine.connection, registry_url=f"http://{address}")
+    supervisor = runner.supervisors["moody"]
+    context, address = runner.context, f"127.0.0.1:{closed_port()}"
+    without_broker = replace(context.connection, bootstrap_servers=address)
+    without_registry = replace(context.connection, registry_url=f"http://{address}")
     for connection, kind in (
         (without_broker, BrokerUnreachableError),
         (without_registry, RegistryUnreachableError),
     ):
         with Admin(connection, answer_within=timedelta(seconds=3)) as admin:
-            checker = Checker(replace(engine, connection=connection, admin=admin))
-            with untouched(driver), pytest.raises(GearshiftError) as caught:
-                shift(driver, gear, checker, on_step=lambda *_: None)
+            elsewhere = replace(context, kafka=Kafka(connection=connection, admin=admin))
+            requirements = Requirements(elsewhere, Checker(elsewhere), {})
+            with untouched(supervisor), pytest.raises(GearshiftError) as caught:
+                shift(supervisor, gear, requirements, on_step=lambda *_: None)
         assert type(caught.value) is kind
         assert address in caught.value.what
         assert caught.value.retriable and caught.value.hint
@@ -356,10 +362,10 @@ def test_a_broker_that_is_down_is_told_from_a_registry_that_is_down(runner: Runn
 @pytest.mark.parametrize(
     ("mood", "kind", "mark", "words", "hint"),
     [
-        ("raising", TransformError, "the raising line", "ValueError: out of tune", "mend the function"),
-        ("spelling", TransformError, "the misspelt column", "kye", "mend the function"),
-        ("silent", DefinitionError, "the moody pipeline", "returned NoneType", "return the frame"),
-        ("adding", CheckError, "the moody pipeline", "column n is no field of Result", "drop it"),
+        ("raising", TransformError, "the raising line", "ValueError: out of tune", "fix the function"),
+        ("spelling", TransformError, "the misspelt column", "kye", "fix the function"),
+        ("silent", DefinitionError, "the moody pipeline", "returned NoneType", "return a DataFrame"),
+        ("adding", CheckError, "the moody pipeline", "column n is not a field of Result", "drop it"),
         ("mixing", CheckError, "the moody pipeline", "column value is string but", "cast it to bigint"),
     ],
 )
@@ -380,15 +386,15 @@ def test_a_transform_that_went_wrong_is_blamed_on_its_own_line(
 
 
 def test_a_null_in_a_required_field_stops_its_pipeline_and_no_other(runner: Runner) -> None:
-    driver = runner.drivers["strict"]
-    with Producer(runner.engine.connection) as producer:
+    supervisor = runner.supervisors["strict"]
+    with Producer(runner.context.connection) as producer:
         producer.send(runner.graph.pipelines["strict"].topics["others"], Event("a", -1, datetime.now(UTC)))
-    error = eventually(lambda: driver.condition.error)
-    assert driver.condition.state == "failed"
-    assert "no value for the required field value" in error
-    assert "make the field Optional" in error
+    error = eventually(lambda: supervisor.condition.error)
+    assert supervisor.condition.state == "failed"
+    assert "required field value is null" in error
+    assert "on_invalid" in error
     assert runner.status()["pipelines"][-1]["error"] == error
-    with untouched(runner.drivers["moody"]):
+    with untouched(runner.supervisors["moody"]):
         pass
 
 
@@ -396,13 +402,13 @@ def test_a_function_of_the_apps_own_file_runs_in_a_udf_wherever_the_file_is(runn
     target = runner.graph.pipelines["shouted"].target
     assert isinstance(target, gs.Topic)
     eventually(
-        lambda: any(result.text == "OLD!" for result in values(runner.engine.connection, target)),
+        lambda: any(result.text == "OLD!" for result in values(runner.context.connection, target)),
         every=0.5,
     )
 
 
 def test_an_unknown_pipeline_is_answered_with_those_there_are(runner: Runner) -> None:
-    with pytest.raises(DefinitionError, match="no pipeline 'load_alert'") as caught:
+    with pytest.raises(DefinitionError, match="unknown pipeline 'load_alert'") as caught:
         runner.shift("load_alert", REAL)
     assert "moody" in (caught.value.hint or "")
 
@@ -475,15 +481,15 @@ TRANSFORMS: dict[str, Transform] = {
 @pytest.fixture(scope="module")
 def started(runner: Runner) -> dict[str, tuple[Checker, Pipeline, dict[Gear, str | None]]]:
     """Each transform and why Spark did not run it in real-time and, if so, below; several at a time, for they mostly wait."""
-    engine = runner.engine
-    events, others = (engine.graph.topics[f"{engine.graph.app}-{of}"] for of in ("events", "others"))
-    with Registry(engine.connection) as registry, DeadLetters(engine.connection) as letters:
+    context = runner.context
+    events, others = (context.graph.topics[f"{context.graph.app}-{of}"] for of in ("events", "others"))
+    with Registry(context.connection) as registry, DeadLetters(context.connection) as letters:
 
         def start(
             entry: tuple[int, tuple[str, Transform]],
         ) -> tuple[Checker, Pipeline, dict[Gear, str | None]]:
             number, (_, transform) = entry
-            app = gs.App(engine.graph.app)
+            app = gs.App(context.graph.app)
 
             def tried(events: DataFrame, others: DataFrame) -> DataFrame:
                 return transform(events, others)
@@ -494,26 +500,28 @@ def started(runner: Runner) -> dict[str, tuple[Checker, Pipeline, dict[Gear, str
             app.pipeline(source=sources, to=sink, gear="near-real-time", freshness="1 second")(tried)
             pipeline = app.graph.pipelines[tried.__name__]
             # All of them read and write the same topics: none is another one renamed.
-            Origin().write(open_folder(engine.folder_of(pipeline)))
+            Origin().write(open_folder(context.folder_of(pipeline)))
             tries = {REAL: attempt(pipeline, REAL)}
             if tries[REAL] is not None:
                 tries[NEAR] = attempt(pipeline, NEAR)
-            return Checker(engine), pipeline, tries
+            return Checker(context), pipeline, tries
 
         def attempt(pipeline: Pipeline, gear: Gear) -> str | None:
-            driver = Driver(engine, replace(pipeline, name=f"{pipeline.name}-{gear}"), registry, letters)
+            supervisor = Supervisor(
+                context, replace(pipeline, name=f"{pipeline.name}-{gear}"), registry, letters
+            )
             try:
-                driver.start(gear, "test")
-                driver.verify()
+                supervisor.start(gear, "test")
+                verify(supervisor)
             except GearshiftError as error:
                 return str(error)
             finally:
-                driver.halt()
-                driver.books.close()
+                supervisor.halt()
+                supervisor.recorder.close()
             return None
 
-        sink = gs.App("sink").topic(f"{engine.graph.app}-tried", value=Result)
-        engine.admin.ensure([sink])
+        sink = gs.App("sink").topic(f"{context.graph.app}-tried", value=Result)
+        context.admin.ensure([sink])
         registry.register(sink)
         with ThreadPoolExecutor(4) as pool:
             return dict(zip(TRANSFORMS, pool.map(start, enumerate(TRANSFORMS.items())), strict=True))

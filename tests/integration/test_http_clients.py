@@ -19,8 +19,8 @@ import gearshift as gs
 from gearshift.connection import Connection
 from gearshift.definitions import HttpSource
 from gearshift.errors import SettingsError
-from gearshift.sources import server
-from gearshift.sources.http import Http
+from gearshift.sources.http import server
+from gearshift.sources.http.source import Http
 from gearshift.topics import Admin
 from tests.flow import committed_values
 from tests.gateways.certificate import certificate
@@ -120,7 +120,7 @@ JSON = "Content-Type: application/json"
 def test_idle_and_slow_clients_shut_nobody_out(
     topic: gs.Topic, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 150, raising=False)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 150, raising=False)
     body = "Content-Length: 4000\r\n\r\n["
     with serving(declare(topic, token="${env:INGEST_TOKEN}"), connection) as running, ExitStack() as clients:
         for sent in (
@@ -143,10 +143,10 @@ def test_a_request_is_refused_before_its_body_is_read(topic: gs.Topic, connectio
     body = "Content-Length: 8000000"
     refusals = {
         (401, "the token is missing or wrong"): (JSON, body),
-        (404, "there is no topic"): (LET_IN.strip(), JSON, body),
-        (415, "the body is text/csv"): (LET_IN.strip(), "Content-Type: text/csv", body),
+        (404, "unknown topic"): (LET_IN.strip(), JSON, body),
+        (415, "unsupported content type text/csv"): (LET_IN.strip(), "Content-Type: text/csv", body),
         (400, "300 characters"): (LET_IN.strip(), JSON, f"Idempotency-Key: {'k' * 300}", body),
-        (413, "more than 8 MB"): (LET_IN.strip(), JSON, "Content-Length: 9000000000"),
+        (413, "larger than 8 MB"): (LET_IN.strip(), JSON, "Content-Length: 9000000000"),
         (411, "no Content-Length"): (LET_IN.strip(), JSON, "Transfer-Encoding: chunked"),
     }
     with serving(declare(topic, token="${env:INGEST_TOKEN}"), connection) as running:
@@ -198,8 +198,8 @@ def test_a_body_is_never_taken_for_the_next_request(
 def test_what_is_no_request_is_answered_in_json_and_ended(
     topic: gs.Topic, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "REQUEST_WITHIN", timedelta(seconds=0.5), raising=False)
-    monkeypatch.setattr("gearshift.sources.http.BODY_WITHIN", timedelta(seconds=0.5), raising=False)
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT", timedelta(seconds=0.5), raising=False)
+    monkeypatch.setattr("gearshift.sources.http.source.BODY_TIMEOUT", timedelta(seconds=0.5), raising=False)
     body = head(topic, JSON, "Content-Length: 100") + '\r\n{"meter_id":'
     texts: dict[str, Callable[[str], bool]] = {
         "\x16\x03\x01\r\n\r\n": lambda said: said.startswith("HTTP/1.1 400 ") and '"error"' in said,

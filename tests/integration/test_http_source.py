@@ -18,7 +18,7 @@ import gearshift as gs
 from gearshift.connection import Connection
 from gearshift.definitions import HttpSource
 from gearshift.errors import PortInUseError, SettingsError
-from gearshift.sources.http import Http
+from gearshift.sources.http.source import Http
 from gearshift.topics import Admin, GroupOffsets, Producer
 from tests.flow import committed_values
 from tests.support import closed_port, eventually
@@ -148,15 +148,18 @@ FINE = {"meter_id": "a", "load_kw": 1}
         ),
         (
             {**FINE, "read_at": "2026-03-01T12:00:00"},
-            {"error": "field read_at: is an instant without a zone", "field": "read_at"},
+            {
+                "error": "field read_at: is not an RFC 3339 time with a zone, such as 2026-01-31T12:00:00Z",
+                "field": "read_at",
+            },
         ),
-        ('{"meter_id": "a", "load_kw": NaN}', {"error": "NaN is no JSON number"}),
+        ('{"meter_id": "a", "load_kw": NaN}', {"error": "NaN is not a JSON number"}),
         (
             '{"meter_id": "a", "load_kw": 1e999}',
             {"error": "field load_kw: is not a finite number", "field": "load_kw"},
         ),
-        ('{"meter_id": "a", "load_kw": ' + "9" * 5000 + "}", {"error": "holds a number of more than 4300 digits"}),
-        ('{"meter_id": "a", "load_kw": 1, "load_kw": 2}', {"error": "field load_kw: stands there twice", "field": "load_kw"}),
+        ('{"meter_id": "a", "load_kw": ' + "9" * 5000 + "}", {"error": "contains a number of more than 4300 digits"}),
+        ('{"meter_id": "a", "load_kw": 1, "load_kw": 2}', {"error": "field load_kw: appears twice", "field": "load_kw"}),
         ("[" * 1_000_000, {"error": "the JSON is nested too deeply"}),
         ('{"a":' * 200_000, {"error": "the JSON is nested too deeply"}),
         ('{"meter_id": "a"', None),
@@ -193,8 +196,8 @@ def shared(stack: Any) -> Iterator[tuple[HttpSource, Client]]:
 def test_other_refusals_say_what_would_be_right(source: HttpSource, connection: Connection) -> None:
     with serving(source, connection) as (_, client):
         status, answer, _ = client.post(FINE, path="/topics/reedings")
-        assert (status, answer["error"]) == (404, "there is no topic reedings")
-        assert answer["hint"] == f"there are /topics/{topic_of(source).name}"
+        assert (status, answer["error"]) == (404, "unknown topic reedings")
+        assert answer["hint"] == f"send to /topics/{topic_of(source).name}"
         assert client.post(FINE, path="/")[0] == 404
         assert client.get()[0] == 405
         status, answer, _ = client.post(FINE, Content_Type="text/csv")
@@ -227,7 +230,7 @@ def test_a_request_with_the_same_key_is_written_once_also_after_a_restart(
     with serving(source, connection) as (_, client):
         assert client.post(two, Idempotency_Key="k-1")[:2] == (200, {"written": 2, "repeated": True})
         status, answer, _ = client.post(FINE, Idempotency_Key="k-1")
-        assert (status, answer["error"]) == (422, "this Idempotency-Key came with another body")
+        assert (status, answer["error"]) == (422, "this Idempotency-Key was used with another body")
     assert meters(connection, source) == ["a", "b", "c"]
 
 
@@ -258,7 +261,7 @@ def test_only_a_request_with_the_token_is_let_in(connection: Connection, unique:
     with Admin(connection) as admin:
         admin.ensure([topic])
     source = app.http(topics=[topic], port=0, token="${env:INGEST_TOKEN}")
-    with pytest.raises(SettingsError, match="takes its token from INGEST_TOKEN, which is not set"):
+    with pytest.raises(SettingsError, match="reads its token from INGEST_TOKEN, which is not set"):
         Http(source, connection, {})
     with serving(source, connection, INGEST_TOKEN="secret-7") as (running, client):
         status, answer, headers = client.post(FINE)

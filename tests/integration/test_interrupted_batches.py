@@ -14,12 +14,12 @@ from gearshift import tables
 from gearshift.connection import Connection
 from gearshift.definitions import Table
 from gearshift.errors import TableError
-from gearshift.pipelines.ledgers import find_ledgers
-from gearshift.pipelines.publishing import Publisher
+from gearshift.pipelines.ledger.listing import find_ledgers
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
+from gearshift.spark.hive.publishing import Publisher
 from gearshift.topics import Producer, read
-from gearshift.topics.dead_letters import CONNECT
+from gearshift.topics.dead_letters.writer import CONNECT
 from tests.flow import Event
 from tests.support import eventually
 
@@ -76,7 +76,9 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
     with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
         send(producer, range(100))
         eventually(complete, within=90, every=0.3)
-        eventually(lambda: all(driver.condition.state == "running" for driver in runner.drivers.values()))
+        eventually(
+            lambda: all(supervisor.condition.state == "running" for supervisor in runner.supervisors.values())
+        )
         assert failed == {"counts", "firsts", "copies"}
         send(producer, range(50, 200))
         eventually(complete, within=90, every=0.3)
@@ -93,11 +95,11 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
     with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
         send(producer, range(200, 300))
         eventually(complete, within=90, every=0.3)
-        assert {driver.condition.error for driver in runner.drivers.values()} == {None}
+        assert {supervisor.condition.error for supervisor in runner.supervisors.values()} == {None}
     for ledger in find_ledgers(settings.checkpoints_uri):
-        assert sum(stretch.records for stretch in ledger.stretches) == len(sent) + 3
+        assert sum(run.records for run in ledger.runs) == len(sent) + 3
         assert ledger.gap == 0
-        assert sum(stretch.dead for stretch in ledger.stretches) == 3
+        assert sum(run.dead for run in ledger.runs) == 3
     # A batch that lost its commit after it was reported sets its letters aside again: each pipeline has all three.
     letters = {
         tuple(letter.header(f"{CONNECT}{what}") for what in ("connector.name", "partition", "offset"))
@@ -109,7 +111,7 @@ def test_pipelines_that_end_between_the_tables_commit_and_sparks_go_on(
     shutil.rmtree(folder)
     older.rename(folder)
     with Runner(app, settings) as runner:
-        condition = runner.drivers["copy"].condition
+        condition = runner.supervisors["copy"].condition
         eventually(lambda: condition.state == "stopped")
         assert "it is an older copy" in (condition.error or "")
         assert f"gearshift reset {unique}.copy" in (condition.error or "")

@@ -69,6 +69,88 @@ def test_what_a_table_cannot_keep_is_told_by_check(tmp_path: Path) -> None:
 
     counting, keeping = check_app(app, load({"home": tmp_path}, environ={}))
     (refusal,) = counting["gears"]["near-real-time"]["refusals"]
-    assert "give it the key that you group by" in refusal["rewrite"]
+    assert "declare the grouping columns as its key" in refusal["rewrite"]
     assert "key='place', which the rows do not have" in keeping["error"]["what"]
     assert keeping["error"]["file"].endswith("test_keyed_tables.py")
+
+
+def test_without_order_by_the_last_record_of_a_key_stays_however_many_a_batch_has(
+    unique: str, settings: Settings
+) -> None:
+    app = gs.App(unique)
+    events = app.topic(f"{unique}-events", value=Event, key="key", partitions=3)
+
+    @app.pipeline(source=events, to=app.table("latest", key="key"), freshness="10 seconds")
+    def keep(events: DataFrame) -> DataFrame:
+        return events.where("n % 10 != 9")
+
+    uri = tables.table_uri(settings.warehouse_uri, "latest")
+    last: dict[str, int] = {}
+
+    def send(producer: Producer, numbers: range) -> None:
+        for n in numbers:
+            key = f"k{n * n % 17}"
+            producer.send(events, Event(key=key, n=n))
+            if n % 10 != 9:
+                last[key] = n
+        producer.flush()
+
+    with Runner(app, settings) as runner, Producer(runner.stack.connection) as producer:
+        for numbers in (range(2000, 4000), range(500)):  # later is what comes later, not what is higher
+            send(producer, numbers)
+            eventually(
+                lambda: tables.exists(uri) and {row["key"]: row["n"] for row in tables.rows(uri)} == last,
+                every=0.3,
+            )
+            assert runner.supervisors["keep"].condition.error is None
+        assert max(batch.records for batch in runner.supervisors["keep"].ledger.recent) > 17
+
+
+def test_rows_that_nothing_puts_in_order_are_refused_by_check(tmp_path: Path) -> None:
+    app = gs.App("checked")
+    events = app.topic("events", value=Event, key="key", partitions=3)
+    names = app.table("names")
+    how = {"freshness": "10 seconds"}
+
+    @app.pipeline(source=events, to=names, freshness="10 seconds")
+    def keep_names(events: DataFrame) -> DataFrame:
+        return events.select("key", F.upper("key").alias("name"))
+
+    @app.pipeline(source=events, to=app.table("by_two", key="key"), **how)
+    def grouped_by_more(events: DataFrame) -> DataFrame:
+        return events.groupBy("key", "n").count()
+
+    @app.pipeline(source=events, to=app.table("spread", key="key"), **how)
+    def shuffled(events: DataFrame) -> DataFrame:
+        return events.repartition(4)
+
+    @app.pipeline(source=events, to=app.table("spread_in_order", key="key", sequence_by="n"), **how)
+    def shuffled_in_order(events: DataFrame) -> DataFrame:
+        return events.repartition(4)
+
+    @app.pipeline(source=events, to=app.table("by_key", key="key"), **how)
+    def grouped(events: DataFrame) -> DataFrame:
+        return events.groupBy("key").agg(F.max("n").alias("n")).where("n > 3")
+
+    @app.pipeline(source=events, to=app.table("by_window", key=("key", "start")), **how)
+    def windowed(events: DataFrame) -> DataFrame:
+        timed = events.withColumn("at", F.timestamp_seconds("n")).withWatermark("at", "1 hour")
+        return (
+            timed.groupBy("key", F.window("at", "1 hour")).count().selectExpr("key", "window.start", "count")
+        )
+
+    @app.pipeline(source=events, to=app.table("firsts", key="key"), **how)
+    def first(events: DataFrame) -> DataFrame:
+        return events.dropDuplicates(["key"])
+
+    @app.pipeline(source={"events": events, "names": names}, to=app.table("named", key="key"), **how)
+    def named(events: DataFrame, names: DataFrame) -> DataFrame:
+        return events.join(F.broadcast(names), "key", "left")
+
+    found = {each["pipeline"]: each["error"] for each in check_app(app, load({"home": tmp_path}, environ={}))}
+    assert {name for name, error in found.items() if error} == {"grouped_by_more", "shuffled"}
+    assert "grouped by key, n" in found["grouped_by_more"]["what"]
+    assert found["grouped_by_more"]["hint"] == "add n to the table's key, or declare sequence_by="
+    assert "are shuffled, so" in found["shuffled"]["what"]
+    assert "sequence_by=" in found["shuffled"]["hint"]
+    assert found["shuffled"]["file"].endswith("test_keyed_tables.py")

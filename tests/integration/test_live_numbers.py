@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import gearshift as gs
-from gearshift.runner.metrics import render
+from gearshift.console.metrics import render
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from gearshift.topics import Producer
@@ -30,13 +30,13 @@ def test_the_numbers_of_real_time_are_live_between_checkpoints(
 
     far = settings.model_copy(update={"checkpoint_interval": timedelta(minutes=10)})
     with Runner(app, far) as runner:
-        driver = runner.drivers["copy"]
+        supervisor = runner.supervisors["copy"]
 
         def shown() -> dict[str, Any]:
             (found,) = runner.status()["pipelines"]
             return found
 
-        with Flow(runner.engine.connection, events, rate=200) as flow:
+        with Flow(runner.context.connection, events, rate=200) as flow:
             eventually(lambda: shown()["records"] > 300, within=60)
             first = shown()
             assert first["records"] <= flow.sent
@@ -51,15 +51,18 @@ def test_the_numbers_of_real_time_are_live_between_checkpoints(
         assert f'gearshift_pipeline_records_total{{app="{unique}",pipeline="copy"}} {sent:.1f}' in render(
             runner.status()
         )
-        with Producer(runner.engine.connection) as producer:
+        with Producer(runner.context.connection) as producer:
             producer.send_bytes(events.name, b"garbage", key=b"x")
         warned = eventually(lambda: [m for m in caplog.messages if "cannot be decoded" in m], within=60)
         assert (
             len(warned) == 1
             and f"of {events.name} cannot be decoded; it goes to {events.name}.dlq" in warned[0]
         )
-        runner.revival.problem = "broker kafka-1 has ended: its disk is full"
-        assert (shown()["state"], shown()["error"]) == ("waiting for Kafka", runner.revival.problem)
-        runner.revival.problem = None
-        assert driver.books.ledger.recent == []
-        assert driver.condition.progress is None
+        runner.service_supervisor.problem = "broker kafka-1 has ended: its disk is full"
+        assert (shown()["state"], shown()["error"]) == (
+            "waiting for Kafka",
+            runner.service_supervisor.problem,
+        )
+        runner.service_supervisor.problem = None
+        assert supervisor.ledger.recent == []
+        assert supervisor.condition.progress is None

@@ -94,7 +94,7 @@ def test_a_text_reaches_the_provider_as_its_api_wants_it(provider: HttpGateway) 
 def test_a_text_whose_answer_was_lost_is_sent_once_when_it_is_tried_again(provider: HttpGateway) -> None:
     destination = sms(provider)
     provider.lose_answers(1)
-    with pytest.raises(RetriableError, match=f"{provider.url} broke off the request"):
+    with pytest.raises(RetriableError, match=f"{provider.url} closed the connection during the request"):
         destination.write([row(TEXT)])
     destination.write([row(TEXT)])
     destination.close()
@@ -206,13 +206,13 @@ def test_a_receiver_that_is_down_or_slow_is_retriable_and_its_return_is_noticed(
     webhook.write([row(ALERT)])
     receiver.down()
     for _ in range(2):
-        with pytest.raises(RetriableError, match=f"nobody answers at {receiver.url}"):
+        with pytest.raises(RetriableError, match=f"cannot connect to {receiver.url}"):
             webhook.write([row(ALERT)])
     receiver.up()
     webhook.write([row(ALERT)])
     receiver.be_slow(timedelta(seconds=30))
     began = time.monotonic()
-    with pytest.raises(RetriableError, match=r"did not answer within 0\.3 s"):
+    with pytest.raises(RetriableError, match=r"did not respond within 0\.3 s"):
         webhook.write([row(ALERT)])
     webhook.close()
     assert time.monotonic() - began < 20
@@ -250,9 +250,7 @@ def test_a_webhook_goes_over_tls_to_a_receiver_whose_certificate_is_trusted(
 ) -> None:
     with HttpGateway(secret=SECRET, tls=tls) as receiver:
         stranger = Webhook(receiver.url, secret=SECRET)
-        with pytest.raises(
-            DeliveryError, match="no certificate this machine trusts; name the file"
-        ) as raised:
+        with pytest.raises(DeliveryError, match="is not trusted; set SSL_CERT_FILE") as raised:
             stranger.write([row(ALERT)])
         assert type(raised.value) is DeliveryError, "it stops the delivery: every record would meet it"
         stranger.close()
@@ -324,7 +322,7 @@ def test_an_encoded_word_in_a_mail_stays_the_text_that_it_is(mail_server: SmtpGa
         tls="none",
     )
     destination.write([row(EmailMessage("ann@example.org", word, word, html=word))])
-    with pytest.raises(PermanentError, match="not one mail address"):
+    with pytest.raises(PermanentError, match="not a single e-mail address"):
         destination.send("=?utf-8?q?a=0D=0ABcc:_all?=@example.org", "subject", "text")
     destination.close()
     [mail] = mail_server.mails
@@ -341,7 +339,7 @@ def test_an_encoded_word_in_a_mail_stays_the_text_that_it_is(mail_server: SmtpGa
 
 def test_a_wrong_password_stops_the_delivery_and_is_not_in_the_error(mail_server: SmtpGateway) -> None:
     destination = email(mail_server, user="alerts", password="wr0ng-pass")
-    with pytest.raises(DeliveryError, match=r"did not take the login: 535 .*with \*\*\*") as caught:
+    with pytest.raises(DeliveryError, match=r"rejected the login: 535 .*with \*\*\*") as caught:
         destination.write([row(MAIL)])
     destination.close()
     assert stops(caught.value)
@@ -353,15 +351,15 @@ def test_a_mail_server_that_says_later_is_retriable_and_never_is_permanent(verb:
     with SmtpGateway() as server:
         destination = email(server)
         server.fail(verb, 451)
-        with pytest.raises(RetriableError, match=f"127.0.0.1:{server.port} did not take the .*: 451 as told"):
+        with pytest.raises(RetriableError, match=f"127.0.0.1:{server.port} rejected the .*: 451 on command"):
             destination.write([row(MAIL)])
         server.fail(verb, 550)
-        with pytest.raises(DeliveryError, match=r"did not take the .*: 550 as told") as refused:
+        with pytest.raises(DeliveryError, match=r"rejected the .*: 550 on command") as refused:
             destination.write([row(MAIL)])
         # The sender is that of every mail; so is a login that is missing or was taken away, whatever tells of it.
         assert isinstance(refused.value, PermanentError) == (verb != "MAIL") != stops(refused.value)
         server.fail(verb, 530)
-        with pytest.raises(DeliveryError, match=r"530 as told; check user= and password=") as unknown:
+        with pytest.raises(DeliveryError, match=r"530 on command; check user= and password=") as unknown:
             destination.write([row(MAIL)])
         assert stops(unknown.value)
         destination.write([row(MAIL)])
@@ -374,7 +372,7 @@ def test_a_mail_server_that_hangs_up_is_retriable(verb: str) -> None:
     with SmtpGateway() as server:
         destination = email(server)
         server.hang_up_on(verb)
-        with pytest.raises(RetriableError, match="was lost or not made"):
+        with pytest.raises(RetriableError, match=r"connection to 127\.0\.0\.1:\d+ failed"):
             destination.write([row(MAIL)])
         destination.write([row(MAIL)])
         destination.close()
@@ -401,7 +399,7 @@ def test_a_mail_server_that_is_down_is_retriable_and_its_return_is_noticed() -> 
         destination = email(server)
         destination.write([row(MAIL)])
         server.down()
-        with pytest.raises(RetriableError, match="was lost or not made"):
+        with pytest.raises(RetriableError, match=r"connection to 127\.0\.0\.1:\d+ failed"):
             destination.write([row(MAIL)])
         server.up()
         destination.write([row(MAIL)])
@@ -415,9 +413,7 @@ def test_a_mail_goes_over_tls_to_a_server_whose_certificate_is_trusted(
 ) -> None:
     with SmtpGateway(users={"alerts": TOKEN}, tls=tls, tls_from_the_start=kind == "tls") as server:
         destination = email(server, tls=kind, user="alerts", password=TOKEN)
-        with pytest.raises(
-            DeliveryError, match="no certificate this machine trusts; name the file"
-        ) as raised:
+        with pytest.raises(DeliveryError, match="is not trusted; set SSL_CERT_FILE") as raised:
             destination.write([row(MAIL)])
         assert type(raised.value) is DeliveryError, "it stops the delivery: every record would meet it"
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gateway.pem"))
@@ -430,7 +426,7 @@ def test_a_mail_goes_over_tls_to_a_server_whose_certificate_is_trusted(
 
 def test_a_mail_server_without_tls_gets_no_password(mail_server: SmtpGateway) -> None:
     destination = email(mail_server, tls="starttls", user="alerts", password=TOKEN)
-    with pytest.raises(DeliveryError, match="does not offer what was asked for") as refused:
+    with pytest.raises(DeliveryError, match="does not support the requested TLS or login") as refused:
         destination.write([row(MAIL)])
     assert stops(refused.value)
     destination.close()
@@ -440,7 +436,7 @@ def test_a_mail_server_without_tls_gets_no_password(mail_server: SmtpGateway) ->
 def test_an_address_outside_ascii_goes_to_a_server_that_takes_it() -> None:
     abroad = EmailMessage("jürgen@example.org", "Grüße", "Guten Tag")
     with SmtpGateway() as narrow, SmtpGateway(international=True) as wide:
-        with pytest.raises(PermanentError, match="takes no addresses outside ASCII"):
+        with pytest.raises(PermanentError, match="does not support addresses outside ASCII"):
             email(narrow).send(abroad.to, abroad.subject, abroad.text)
         destination = email(wide)
         destination.write([row(abroad)])

@@ -12,7 +12,7 @@ import gearshift as gs
 from gearshift import tables
 from gearshift.connection import Connection
 from gearshift.freshness import Gear
-from gearshift.pipelines.ledgers import find_ledgers
+from gearshift.pipelines.ledger.listing import find_ledgers
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from gearshift.topics import Producer
@@ -58,7 +58,7 @@ def test_ledger_checkpoint_and_tables_stay_together_in_a_folder_of_any_name_and_
             project = project.rename(tmp_path / name)
         settings = settings.model_copy(update={"home": project / ".gearshift"})
         with Runner(app, settings) as runner:
-            connection = runner.engine.connection
+            connection = runner.context.connection
             for gear in gears:
                 with Producer(connection) as producer:
                     for _ in range(50):
@@ -73,7 +73,7 @@ def test_ledger_checkpoint_and_tables_stay_together_in_a_folder_of_any_name_and_
     assert sorted(event.n for event in written) == list(range(sent))
     for ledger in find_ledgers(settings.checkpoints_uri):
         if ledger.pipeline != "newest":
-            read = sum(stretch.records for stretch in ledger.stretches)
+            read = sum(run.records for run in ledger.runs)
             assert (read, ledger.gap, ledger.replayed) == (sent, 0, 0), ledger.pipeline
     answer = tables.sql(settings.warehouse_uri, "select count(*), max(n) from kept").rows
     assert list(answer) == [(sent, sent - 1)]

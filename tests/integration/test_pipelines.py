@@ -91,7 +91,7 @@ def test_every_type_passes_through_spark_unchanged_in_avro_and_json(unique: str,
     sent = [example(number) for number in range(30)]
     no_text = [b"\xff\xfe", b'{"key": "\xff", "n": 1}', b'{"key": "k", "n": "\xc3\x28"}']
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Registry(connection) as registry, Producer(connection) as producer:
             for value in sent:
                 producer.send(from_avro, value)
@@ -124,19 +124,19 @@ def test_a_table_takes_every_record_once_through_shifts_and_batches_read_it_in_f
         return kept.groupBy("part").agg(F.count("*").alias("events"), F.max("n").alias("highest"))
 
     with Runner(app, settings) as runner:
-        with Flow(runner.engine.connection, events, rate=300) as flow:
-            eventually(lambda: tables.exists(runner.engine.table_uri(kept)))
+        with Flow(runner.context.connection, events, rate=300) as flow:
+            eventually(lambda: tables.exists(runner.context.table_uri(kept)))
             runner.shift("keep", Gear.BATCH)
             runner.shift("keep", Gear.NEAR_REAL_TIME)
             runner.shift("keep", Gear.BATCH)
         runner.shift("keep", Gear.BATCH)
         runner.shift("total", Gear.BATCH)
-        uri = runner.engine.table_uri(kept)
+        uri = runner.context.table_uri(kept)
         loaded = tables.load(runner.spark, uri)
         assert loaded.count() == loaded.select("n").distinct().count() == flow.sent
-        ledger = runner.drivers["keep"].books.ledger
+        ledger = runner.supervisors["keep"].ledger
         assert (ledger.gap, ledger.replayed) == (0, 0)
-        group = runner.engine.admin.group_offsets(f"{unique}.keep", [events.name])
+        group = runner.context.admin.group_offsets(f"{unique}.keep", [events.name])
         assert sum(group.values()) == flow.sent
 
     warehouse = settings.warehouse_uri
@@ -163,14 +163,14 @@ def test_several_sources_come_by_name_and_two_streams_join_near_real_time(
         )
 
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Producer(connection) as producer:
             for number in range(20):
                 producer.send(left, Event(f"k{number}", number))
                 producer.send(right, Event(f"k{number}", 100 + number))
         eventually(lambda: len(values(connection, both)) >= 20, every=0.3)
         assert {event.n for event in values(connection, both)} == set(range(100, 120))
-        assert runner.drivers["join"].books.ledger.gap == 0
+        assert runner.supervisors["join"].ledger.gap == 0
 
 
 def test_a_batch_runs_once_per_interval_of_its_calendar(unique: str, settings: Settings) -> None:
@@ -182,14 +182,14 @@ def test_a_batch_runs_once_per_interval_of_its_calendar(unique: str, settings: S
     def copy(events: DataFrame) -> DataFrame:
         return events
 
-    def stretches(runner: Runner) -> list[str]:
-        return [stretch.why for stretch in runner.drivers["copy"].books.ledger.stretches if stretch.verified]
+    def runs(runner: Runner) -> list[str]:
+        return [run.why for run in runner.supervisors["copy"].ledger.runs if run.verified]
 
     with Runner(app, settings) as runner:
-        eventually(lambda: stretches(runner) == ["calendar"])
+        eventually(lambda: runs(runner) == ["calendar"])
     with Runner(app, settings) as runner:
-        due = eventually(lambda: runner.drivers["copy"].condition.next_run)
+        due = eventually(lambda: runner.supervisors["copy"].condition.next_run)
         assert due > datetime.now(UTC)
         assert runner.status()["pipelines"][0]["state"] == "waiting"
-        assert stretches(runner) == ["calendar"]
-        assert Admin(runner.engine.connection).end_offsets([copies.name]) == {(copies.name, 0): 0}
+        assert runs(runner) == ["calendar"]
+        assert Admin(runner.context.connection).end_offsets([copies.name]) == {(copies.name, 0): 0}

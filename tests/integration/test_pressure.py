@@ -88,7 +88,7 @@ def test_a_producer_waits_for_the_slowest_group_and_goes_on_when_it_has_caught_u
     assert sum(admin.end_offsets([topic.name]).values()) == 3100
     [said] = [entry.getMessage() for entry in caplog.records if entry.name == "gearshift.topics.producer"]
     assert said == (
-        f"producers of {topic.name} wait: group {topic.name}-slow is 2000 records behind, more than max_lag=1000"
+        f"producers of {topic.name} are waiting: group {topic.name}-slow is 2000 records behind, more than max_lag=1000"
     )
 
 

@@ -47,7 +47,7 @@ def test_a_schema_registered_while_a_pipeline_runs_costs_no_record(unique: str, 
 
     evolved = gs.App(unique).topic(readings.name, value=NewReading, key="meter", partitions=2)
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Producer(connection) as producer:
             for number in range(100):
                 producer.send(readings, OldReading(f"old-{number}", 1.0))
@@ -61,10 +61,10 @@ def test_a_schema_registered_while_a_pipeline_runs_costs_no_record(unique: str, 
             lambda: {reading.meter for reading in values(connection, copies)} == wanted,
             every=0.5,
         )
-        ledger = runner.drivers["copy"].books.ledger
+        ledger = runner.supervisors["copy"].ledger
         assert ledger.gap == 0
         assert list(read(connection, readings.dead_letters)) == []
-        assert any("schema id" in stretch.why for stretch in ledger.stretches)
+        assert any("schema id" in run.why for run in ledger.runs)
 
 
 def test_unknown_schema_ids_cost_no_valid_record_in_any_gear(unique: str, settings: Settings) -> None:
@@ -93,20 +93,21 @@ def test_unknown_schema_ids_cost_no_valid_record_in_any_gear(unique: str, settin
 
     def dead() -> Counter[str]:
         letters.clear()
-        for letter in read(runner.engine.connection, readings.dead_letters):
+        for letter in read(runner.context.connection, readings.dead_letters):
             letters[(letter.header("__connect.errors.connector.name") or b"").decode().partition(".")[2]] += 1
         return letters
 
     def meters(gear: str) -> set[str]:
-        return {reading.meter for reading in values(runner.engine.connection, copies[gear])}
+        return {reading.meter for reading in values(runner.context.connection, copies[gear])}
 
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Registry(connection) as registry, Producer(connection) as producer:
             first = registry.register(readings)
             eventually(
                 lambda: all(
-                    runner.drivers[name].condition.state in ("running", "waiting") for name in runner.drivers
+                    runner.supervisors[name].condition.state in ("running", "waiting")
+                    for name in runner.supervisors
                 )
             )
             producer.send(readings, OldReading("old", 1.0))
@@ -115,7 +116,7 @@ def test_unknown_schema_ids_cost_no_valid_record_in_any_gear(unique: str, settin
             producer.flush()
             live = ("near_real_time", "real_time")
             eventually(lambda: all(dead()[name] == 20 for name in live), every=0.5)
-            restarts = {name: runner.drivers[name].condition.restarts for name in live}
+            restarts = {name: runner.supervisors[name].condition.restarts for name in live}
             assert max(restarts.values()) <= 1, restarts
             with Producer(connection) as new:
                 for number in range(50):
@@ -125,11 +126,11 @@ def test_unknown_schema_ids_cost_no_valid_record_in_any_gear(unique: str, settin
                 lambda: all(meters(gear) == wanted for gear in ("near-real-time", "real-time")), every=0.5
             )
             assert {name: dead()[name] for name in live} == dict.fromkeys(live, 20)
-            restarts = {name: runner.drivers[name].condition.restarts for name in live}
+            restarts = {name: runner.supervisors[name].condition.restarts for name in live}
             assert max(restarts.values()) <= 2, restarts
 
             runner.shift("batch", Gear.BATCH)
             assert meters("batch") == wanted
             eventually(lambda: dead()["batch"] == 20, every=0.5)
-            for driver in runner.drivers.values():
-                assert driver.books.ledger.gap == 0
+            for supervisor in runner.supervisors.values():
+                assert supervisor.ledger.gap == 0

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift.freshness import Gear
-from gearshift.pipelines.ledger import count_between
+from gearshift.pipelines.ledger.ledger import count_between
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from tests.flow import Count, Event, Flow, highest_counts, seen_twice, values
@@ -40,7 +40,7 @@ def app_of_two(unique: str) -> tuple[gs.App, gs.Topic, gs.Topic, gs.Topic]:
 def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str, settings: Settings) -> None:
     app, events, copies, counts = app_of_two(unique)
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         threads = threading.active_count()
         shifts = []
         with Flow(connection, events, rate=500) as flow:
@@ -55,7 +55,7 @@ def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str,
         eventually(
             lambda: threading.active_count() <= threads + 3
         )  # a thread for each query would be 12 more
-        ledgers = {name: driver.books.ledger for name, driver in runner.drivers.items()}
+        ledgers = {name: supervisor.ledger for name, supervisor in runner.supervisors.items()}
 
         copied = values(connection, copies)
         assert {event.n for event in copied} == set(range(flow.sent))
@@ -64,7 +64,7 @@ def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str,
         assert sum(counted.values()) == flow.sent
         for ledger in ledgers.values():
             assert ledger.gap == 0
-            assert [stretch.gear for stretch in ledger.stretches] == [
+            assert [run.gear for run in ledger.runs] == [
                 BATCH,
                 NEAR,
                 REAL,
@@ -73,27 +73,27 @@ def test_a_shift_through_all_gears_loses_nothing_while_records_flow(unique: str,
                 REAL,
                 BATCH,
             ]
-            assert sum(stretch.records for stretch in ledger.stretches) == flow.sent
+            assert sum(run.records for run in ledger.runs) == flow.sent
             assert count_between({}, ledger.ends) == flow.sent
-            for stretch in ledger.stretches[1:]:
-                assert stretch.pause is not None
-                assert (stretch.paused_for is None) == (stretch.pause < 5)
+            for run in ledger.runs[1:]:
+                assert run.pause is not None
+                assert (run.paused_for is None) == (run.pause < 5)
         assert median(done.pause for done in shifts) < 5, [done.pause for done in shifts]
 
 
 def test_a_shift_that_does_not_wait_counts_what_it_replays(unique: str, settings: Settings) -> None:
     app, events, copies, _ = app_of_two(unique)
     with Runner(app, settings) as runner:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Flow(connection, events, rate=500) as flow:
             runner.shift("copy", REAL)
-            written = sum(runner.engine.admin.end_offsets([copies.name]).values())
+            written = sum(runner.context.admin.end_offsets([copies.name]).values())
             eventually(
-                lambda: sum(runner.engine.admin.end_offsets([copies.name]).values()) > written + 500,
+                lambda: sum(runner.context.admin.end_offsets([copies.name]).values()) > written + 500,
             )
             done = runner.shift("copy", NEAR, now=True)
         runner.shift("copy", BATCH)
         copied = values(connection, copies)
         assert {event.n for event in copied} == set(range(flow.sent))
-        assert seen_twice(copied) == runner.drivers["copy"].books.ledger.replayed
+        assert seen_twice(copied) == runner.supervisors["copy"].ledger.replayed
         assert done.replayed > 0

@@ -17,7 +17,7 @@ from gearshift.freshness import Gear
 from gearshift.runner.runner import Runner
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
-from gearshift.sources.encoded import Encoded
+from gearshift.sources.record_encoder import RecordEncoder
 from gearshift.topics import TransactionalProducer
 from tests.flow import values
 from tests.support import eventually
@@ -40,7 +40,7 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
 
     failures = iter([ValueError("the generator fails once")])
 
-    @app.source(orders, rate=500, seed=7, out_of_order=0.1, duplicates=0.1, late="1 second")
+    @app.source(to=orders, rate=500, seed=7, out_of_order=0.1, duplicates=0.1, max_delay="1 second")
     def simulated(_: Random) -> Iterator[Order]:
         for number in range(100):
             if number == 50:
@@ -54,9 +54,9 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
 
     def put(runner: Runner, round_: int) -> None:
         """Ten orders by each way, and ten that are sent and taken back."""
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Registry(connection) as registry:
-            encoded = Encoded(orders, registry)
+            encoded = RecordEncoder(orders, registry)
         with TransactionalProducer(connection, f"{unique}-other") as producer:
             producer.begin()
             for number in range(10):
@@ -80,7 +80,7 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
         eventually((tmp_path / "in" / "taken" / f"{round_}.csv").exists)
 
     def seen(runner: Runner) -> set[tuple[str, int]]:
-        return {(order.origin, order.number) for order in values(runner.engine.connection, copies)}
+        return {(order.origin, order.number) for order in values(runner.context.connection, copies)}
 
     def wanted(rounds: int) -> set[tuple[str, int]]:
         return {("simulated", number) for number in range(100)} | {
@@ -95,14 +95,12 @@ def test_pipelines_read_what_sources_committed_and_nothing_that_was_taken_back(
             else:
                 put(runner, round_)
             eventually(lambda round_=round_: seen(runner) == wanted(round_ + 1), every=0.3)
-        ledger = runner.drivers["copy"].books.ledger
+        ledger = runner.supervisors["copy"].ledger
         assert ledger.gap == 0
         # Records, not offsets: the markers of transactions and what they took back have offsets too.
-        read_twice = sum(stretch.replayed or 0 for stretch in ledger.stretches)
-        assert sum(stretch.records for stretch in ledger.stretches) == len(
-            values(runner.engine.connection, orders)
-        )
-        assert sum(stretch.written for stretch in ledger.stretches) + read_twice >= len(wanted(3))
+        read_twice = sum(run.replayed or 0 for run in ledger.runs)
+        assert sum(run.records for run in ledger.runs) == len(values(runner.context.connection, orders))
+        assert sum(run.written for run in ledger.runs) + read_twice >= len(wanted(3))
         assert runner.status()["pipelines"][0]["dead_letters"] == 0
         status = {each["kind"]: each for each in runner.status()["sources"]}
         assert (status["files"]["files"], status["files"]["sent"], status["files"]["failed"]) == (3, 30, 3)

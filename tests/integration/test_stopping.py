@@ -37,24 +37,24 @@ def test_a_long_batch_is_interrupted_and_done_again_by_the_next_run(unique: str,
         return events.crossJoin(endless.where("digest = 'never'")).select("key", "n")
 
     with Runner(app, settings) as runner:
-        driver = runner.drivers["copy"]
-        with Producer(runner.engine.connection) as producer:
+        supervisor = runner.supervisors["copy"]
+        with Producer(runner.context.connection) as producer:
             for number in range(10):
                 producer.send(events, Event("k", number))
-        eventually(lambda: driver.query is not None and driver.query.isActive)
+        eventually(lambda: supervisor.query is not None and supervisor.query.isActive)
         tracker = runner.spark.sparkContext.statusTracker()
         eventually(tracker.getActiveJobsIds)
         began = time.monotonic()
     assert time.monotonic() - began < 30
-    assert not any(stretch.verified for stretch in driver.books.ledger.stretches)
+    assert not any(run.verified for run in supervisor.ledger.runs)
 
     slow = False
     with Runner(app, settings) as runner:
         eventually(
-            lambda: len(values(runner.engine.connection, copies)) == 10,
+            lambda: len(values(runner.context.connection, copies)) == 10,
             every=0.3,
         )
-        assert {event.n for event in values(runner.engine.connection, copies)} == set(range(10))
+        assert {event.n for event in values(runner.context.connection, copies)} == set(range(10))
 
 
 def test_closing_a_busy_batch_pipeline_leaves_the_others_alone(unique: str, settings: Settings) -> None:
@@ -74,8 +74,8 @@ def test_closing_a_busy_batch_pipeline_leaves_the_others_alone(unique: str, sett
 
     uri = tables.table_uri(settings.warehouse_uri, kept.name)
     tables.append(kept, uri, ArrowFrame({"n": "long"}, [(1,)]), writer="w", batch_id=0)
-    with Runner(app, settings) as runner, Producer(runner.engine.connection) as producer:
-        copying, busy = runner.drivers["copy"], runner.drivers["endless"]
+    with Runner(app, settings) as runner, Producer(runner.context.connection) as producer:
+        copying, busy = runner.supervisors["copy"], runner.supervisors["endless"]
         tracker = runner.spark.sparkContext.statusTracker()
         eventually(lambda: len(list(tracker.getActiveJobsIds())) > 1)
         query = copying.query
@@ -86,7 +86,7 @@ def test_closing_a_busy_batch_pipeline_leaves_the_others_alone(unique: str, sett
         eventually(lambda: len(list(tracker.getActiveJobsIds())) == 1)
         producer.send(events, Event("k", 1))
         producer.flush()
-        eventually(lambda: values(runner.engine.connection, copies))
+        eventually(lambda: values(runner.context.connection, copies))
         assert query is not None
         assert (copying.query, query.isActive, copying.condition.restarts) == (query, True, 0)
 
@@ -109,7 +109,7 @@ def test_a_stop_or_a_shift_out_of_real_time_ends_the_batch_and_replays_nothing(
         return events.groupBy("key").agg(F.count("*").alias("count"))
 
     def send_five(runner: Runner, first: int) -> None:
-        connection = runner.engine.connection
+        connection = runner.context.connection
         with Producer(connection) as producer:
             for number in range(first, first + 5):
                 producer.send(events, Event("k", number))
@@ -118,23 +118,23 @@ def test_a_stop_or_a_shift_out_of_real_time_ends_the_batch_and_replays_nothing(
 
     far = settings.model_copy(update={"checkpoint_interval": timedelta(minutes=10)})
     with Runner(app, far) as runner:
-        assert runner.engine.endings is not None
-        assert runner.engine.endings.works, "Spark's or Kafka's internals changed: see pipelines/ending.py"
+        assert runner.context.endings is not None
+        assert runner.context.endings.works, "Spark's or Kafka's internals changed: see pipelines/stopping.py"
         send_five(runner, 0)
-    ledgers = [driver.books.ledger for driver in runner.drivers.values()]
-    assert [sum(stretch.records for stretch in ledger.stretches) for ledger in ledgers] == [5, 5]
+    ledgers = [supervisor.ledger for supervisor in runner.supervisors.values()]
+    assert [sum(run.records for run in ledger.runs) for ledger in ledgers] == [5, 5]
     with Runner(app, far) as runner:
         send_five(runner, 5)
         done = [runner.shift(name, Gear.NEAR_REAL_TIME) for name in ("copy", "count")]
         assert [each.replayed for each in done] == [0, 0]
         assert all(each.waited < 60 for each in done)
         send_five(runner, 10)
-        connection = runner.engine.connection
+        connection = runner.context.connection
         copied = values(connection, copies)
         assert sorted(event.n for event in copied) == list(range(15))
-        for driver in runner.drivers.values():
-            assert (driver.books.ledger.gap, driver.books.ledger.replayed) == (0, 0)
-            assert driver.condition.restarts == 0
+        for supervisor in runner.supervisors.values():
+            assert (supervisor.ledger.gap, supervisor.ledger.replayed) == (0, 0)
+            assert supervisor.condition.restarts == 0
     assert "again at the next start" not in caplog.text
 
 
@@ -148,10 +148,10 @@ def test_a_runner_that_has_ended_keeps_no_client_of_kafka_open(unique: str, sett
         return events
 
     before = _kafka_clients()
-    with Runner(app, settings) as runner, Producer(runner.engine.connection) as producer:
+    with Runner(app, settings) as runner, Producer(runner.context.connection) as producer:
         producer.send(events, Event("k", 1))
         producer.flush()
-        eventually(lambda: values(runner.engine.connection, copies))
+        eventually(lambda: values(runner.context.connection, copies))
     eventually(lambda: _kafka_clients() <= before)
 
 

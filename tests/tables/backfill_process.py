@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gearshift.cli import main as gearshift
-from gearshift.tables import files
+from gearshift.tables.write import parquet_files as files
 
 
 def _dying(call: Callable[..., Any], number: int) -> Callable[..., Any]:

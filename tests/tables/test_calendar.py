@@ -21,17 +21,19 @@ from pyspark.sql import functions as F
 
 import gearshift as gs
 from gearshift import tables
-from gearshift.errors import CheckError, TableError, TransformError
-from gearshift.pipelines.checks import Checker
-from gearshift.pipelines.driver import Driver
-from gearshift.pipelines.engine import Engine
-from gearshift.pipelines.interval_log import Entry
-from gearshift.pipelines.interval_schedule import IntervalSchedule
-from gearshift.pipelines.interval_states import State
+from gearshift.connection import Connection
+from gearshift.errors import CheckError, DefinitionError, TableError, TransformError
+from gearshift.pipelines.check.gears import Checker
+from gearshift.pipelines.context import Context
+from gearshift.pipelines.intervals.log import Entry, IntervalLog
+from gearshift.pipelines.intervals.scheduler import IntervalSchedule
+from gearshift.pipelines.intervals.selection import intervals_to_run, pipeline_of_intervals, survey_intervals
+from gearshift.pipelines.intervals.states import State
+from gearshift.pipelines.supervisor import Supervisor
 from gearshift.runner import batches
-from gearshift.runner.intervals import intervals_to_run, look_at, pipeline_of_intervals
 from gearshift.schemas import Registry
 from gearshift.settings import load
+from gearshift.storage.folders import open_folder
 from gearshift.topics import DeadLetters
 from tests.arrow_frames import ArrowFrame, declared
 from tests.command import GEARSHIFT
@@ -118,18 +120,18 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     prices = ArrowFrame({"item": "string", "tax": "decimal(12,2)"}, [("pen", Decimal("0.10"))])
     tables.overwrite(declared("prices"), made.uri("prices"), prices)
 
-    @app.pipeline(source=table["year"], to=table["monthly"], freshness="1 month", by="sold_at")
+    @app.pipeline(source=table["year"], to=table["monthly"], freshness="1 month", event_time="sold_at")
     def monthly(year: DataFrame, interval: gs.Interval) -> DataFrame:
         days = (interval.end.date() - interval.start.date()).days
         return year.groupBy("item").agg(
             F.sum("price").alias("total"), F.count("*").alias("sales"), F.lit(days).alias("days")
         )
 
-    @app.pipeline(source=table["days"], to=table["daily"], freshness="1 day", by="sold_at")
+    @app.pipeline(source=table["days"], to=table["daily"], freshness="1 day", event_time="sold_at")
     def daily(days: DataFrame) -> DataFrame:
         return days.groupBy().agg(F.count("*").alias("sales"))
 
-    @app.pipeline(source=table["days"], to=table["hourly"], freshness="1 hour", by="sold_at")
+    @app.pipeline(source=table["days"], to=table["hourly"], freshness="1 hour", event_time="sold_at")
     def hourly(days: DataFrame) -> DataFrame:
         return days.groupBy("item").agg(F.count("*").alias("sales"))
 
@@ -137,26 +139,34 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         source={"days": table["days"], "prices": table["prices"]},
         to=table["shifts"],
         cron="0 6,14,22 * * *",
-        by={"days": "sold_at"},
+        event_time={"days": "sold_at"},
     )
     def shifts(days: DataFrame, prices: DataFrame) -> DataFrame:
         return days.join(prices, "item").agg(F.count("*").alias("taxed"), F.sum("tax").alias("tax"))
 
-    @app.pipeline(source=table["days"], to=table["broken"], freshness="1 day", by="sold_at")
+    @app.pipeline(source=table["days"], to=table["broken"], freshness="1 day", event_time="sold_at")
     def broken(days: DataFrame, interval: gs.Interval) -> DataFrame:
         if interval.start.day == 25:
             raise ValueError("no Sundays")
         return days.limit(1)
 
-    @app.pipeline(source=table["days"], to=table["odd"], freshness="1 day", by="sold_at")
+    @app.pipeline(source=table["days"], to=table["odd"], freshness="1 day", event_time="sold_at")
     def odd(days: DataFrame) -> DataFrame:
         return days.withColumn("interval_start", F.lit("now"))
 
-    @app.pipeline(source=table["clicks"], to=table["by_day"], freshness="1 day", by="sold_at", late="9 days")
+    @app.pipeline(
+        source=table["clicks"],
+        to=table["by_day"],
+        freshness="1 day",
+        event_time="sold_at",
+        allowed_lateness="9 days",
+    )
     def by_day(clicks: DataFrame) -> DataFrame:
         return clicks.groupBy().agg(F.count("*").alias("n"), F.min("sold_at").alias("first"))
 
-    @app.pipeline(source=table["by_day"], to=table["by_week"], freshness="1 week", by="first", grace="1 day")
+    @app.pipeline(
+        source=table["by_day"], to=table["by_week"], freshness="1 week", event_time="first", grace="1 day"
+    )
     def by_week(by_day: DataFrame) -> DataFrame:
         return by_day.agg(F.sum("n").alias("n"))
 
@@ -165,20 +175,22 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
             raise ValueError(f"the counter is jammed on day {interval.start.day}")
         return rows.agg(F.count("*").alias("n"), F.lit(interval.start).alias("day"))
 
-    @app.pipeline(source=table["visits"], to=table["visits_a_day"], freshness="1 day", by="sold_at")
+    @app.pipeline(source=table["visits"], to=table["visits_a_day"], freshness="1 day", event_time="sold_at")
     def visits_a_day(visits: DataFrame, interval: gs.Interval) -> DataFrame:
         return counted(visits, interval)
 
-    @app.pipeline(source=table["calls"], to=table["calls_a_day"], freshness="1 day", by="sold_at")
+    @app.pipeline(source=table["calls"], to=table["calls_a_day"], freshness="1 day", event_time="sold_at")
     def calls_a_day(calls: DataFrame, interval: gs.Interval) -> DataFrame:
         return counted(calls, interval)
 
-    @app.pipeline(source=table["visits_a_day"], to=table["visits_a_week"], freshness="1 week", by="day")
+    @app.pipeline(
+        source=table["visits_a_day"], to=table["visits_a_week"], freshness="1 week", event_time="day"
+    )
     def visits_a_week(visits_a_day: DataFrame) -> DataFrame:
         return visits_a_day.agg(F.sum("n").alias("n"), F.min("day").alias("day"))
 
     @app.pipeline(
-        source=table["visits_a_week"], to=table["visits_a_fortnight"], freshness="2 weeks", by="day"
+        source=table["visits_a_week"], to=table["visits_a_fortnight"], freshness="2 weeks", event_time="day"
     )
     def visits_a_fortnight(visits_a_week: DataFrame) -> DataFrame:
         return visits_a_week.agg(F.sum("n").alias("n"))
@@ -187,23 +199,23 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 @pytest.fixture(scope="module")
-def engine(warehouse: Warehouse) -> Iterator[Engine]:
+def context(warehouse: Warehouse) -> Iterator[Context]:
     with batches.opened(warehouse.app, warehouse.settings) as opened:
         yield opened
 
 
-def run(engine: Engine, pipeline: str, start: str, end: str) -> list[Entry]:
-    chosen = pipeline_of_intervals(engine.graph, pipeline)
+def run(context: Context, pipeline: str, start: str, end: str) -> list[Entry]:
+    chosen = pipeline_of_intervals(context.graph, pipeline)
     bounds = (datetime.fromisoformat(text) for text in (start, end))
-    intervals = intervals_to_run(engine.graph, chosen, *bounds)
-    return list(batches.run_all(engine, chosen, intervals, "test"))
+    intervals = intervals_to_run(context.graph, chosen, *bounds)
+    return list(batches.run_all(context, chosen, intervals, "test"))
 
 
-def test_twelve_months_run_twice_give_identical_tables(warehouse: Warehouse, engine: Engine) -> None:
+def test_twelve_months_run_twice_give_identical_tables(warehouse: Warehouse, context: Context) -> None:
     truth: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
     for item, price, sold_at in leap_year():
         truth[f"{sold_at.astimezone(BERLIN):%Y-%m}", item].append(price)
-    entries = run(engine, "monthly", "2028-01-01", "2029-01-01")
+    entries = run(context, "monthly", "2028-01-01", "2029-01-01")
     first = warehouse.rows("monthly")
     assert {(row["interval_start"][:7], row["item"]): (row["total"], row["sales"]) for row in first} == {
         place: (sum(prices), len(prices)) for place, prices in truth.items()
@@ -211,29 +223,29 @@ def test_twelve_months_run_twice_give_identical_tables(warehouse: Warehouse, eng
     assert {row["interval_start"]: row["days"] for row in first}["2028-02-01T00:00:00+01:00"] == 29
     assert [entry.rows for entry in entries] == [2] * 7 + [0] + [2] * 4  # August has no sales
     assert [entry.inputs["year"].rows for entry in entries][:3] == [62, 58, 62]
-    run(engine, "monthly", "2028-01-01", "2029-01-01")
+    run(context, "monthly", "2028-01-01", "2029-01-01")
     assert warehouse.rows("monthly") == first
 
 
 def test_a_month_whose_rows_go_away_has_no_result_any_more_and_no_other_month_changes(
-    warehouse: Warehouse, engine: Engine
+    warehouse: Warehouse, context: Context
 ) -> None:
-    run(engine, "monthly", "2028-02-01", "2028-04-01")
+    run(context, "monthly", "2028-02-01", "2028-04-01")
     before = warehouse.rows("monthly")
     kept = [sale for sale in leap_year() if sale[2].astimezone(BERLIN).month != 2]
     warehouse.write("year", [*kept, ("cap", Decimal("7.77"), datetime(2028, 3, 3, tzinfo=UTC))])
-    [entry] = run(engine, "monthly", "2028-02-01", "2028-03-01")
+    [entry] = run(context, "monthly", "2028-02-01", "2028-03-01")
     assert (entry.rows, entry.inputs["year"].rows) == (0, 0)
     others = [row for row in before if not row["interval_start"].startswith("2028-02")]
     assert warehouse.rows("monthly") == others  # March has its late row only when March runs
     warehouse.write("year", leap_year())
-    run(engine, "monthly", "2028-02-01", "2028-03-01")
+    run(context, "monthly", "2028-02-01", "2028-03-01")
     assert warehouse.rows("monthly") == before
 
 
-def test_days_have_the_rows_of_23_24_and_25_hours(warehouse: Warehouse, engine: Engine) -> None:
-    run(engine, "daily", "2026-03-28", "2026-03-31")
-    run(engine, "daily", "2026-10-24", "2026-10-27")
+def test_days_have_the_rows_of_23_24_and_25_hours(warehouse: Warehouse, context: Context) -> None:
+    run(context, "daily", "2026-03-28", "2026-03-31")
+    run(context, "daily", "2026-10-24", "2026-10-27")
     assert {row["interval_start"]: row["sales"] for row in warehouse.rows("daily")} == {
         "2026-03-28T00:00:00+01:00": 144,
         "2026-03-29T00:00:00+01:00": 138,
@@ -245,10 +257,10 @@ def test_days_have_the_rows_of_23_24_and_25_hours(warehouse: Warehouse, engine: 
 
 
 def test_the_hour_that_comes_twice_has_two_results_and_the_skipped_one_none(
-    warehouse: Warehouse, engine: Engine
+    warehouse: Warehouse, context: Context
 ) -> None:
-    run(engine, "hourly", f"{DAY}T02:00+02:00", f"{DAY}T03:00+01:00")
-    run(engine, "hourly", "2026-03-29T01:00", "2026-03-29T04:00")
+    run(context, "hourly", f"{DAY}T02:00+02:00", f"{DAY}T03:00+01:00")
+    run(context, "hourly", "2026-03-29T01:00", "2026-03-29T04:00")
     found: dict[str, int] = defaultdict(int)
     for row in warehouse.rows("hourly"):
         found[row["interval_start"]] += row["sales"]
@@ -261,9 +273,9 @@ def test_the_hour_that_comes_twice_has_two_results_and_the_skipped_one_none(
 
 
 def test_shifts_by_cron_take_a_source_whole_beside_the_one_that_is_cut(
-    warehouse: Warehouse, engine: Engine
+    warehouse: Warehouse, context: Context
 ) -> None:
-    night, morning = run(engine, "shifts", "2026-10-24T22:00", f"{DAY}T14:00")
+    night, morning = run(context, "shifts", "2026-10-24T22:00", f"{DAY}T14:00")
     assert (night.interval.end - night.interval.start) == timedelta(hours=9)  # the hour came twice
     assert (night.inputs["days"].rows, morning.inputs["days"].rows) == (54, 48)
     assert (night.inputs["prices"].rows, night.inputs["prices"].digest) == (1, None)
@@ -273,45 +285,43 @@ def test_shifts_by_cron_take_a_source_whole_beside_the_one_that_is_cut(
 
 
 def test_an_interval_that_fails_leaves_the_others_and_what_it_had(
-    warehouse: Warehouse, engine: Engine
+    warehouse: Warehouse, context: Context
 ) -> None:
     with pytest.raises(TransformError, match="the transform raised ValueError: no Sundays") as caught:
-        run(engine, "broken", "2026-10-24", "2026-10-27")
+        run(context, "broken", "2026-10-24", "2026-10-27")
     assert caught.value.file is not None
     assert [row["interval_start"][:10] for row in warehouse.rows("broken")] == ["2026-10-24"]
 
 
-def test_what_cannot_be_is_refused_before_it_runs(engine: Engine) -> None:
-    checker = Checker(engine)
+def test_what_cannot_be_is_refused_before_it_runs(context: Context) -> None:
+    checker = Checker(context)
     with pytest.raises(CheckError, match="returns a column interval_start, which Gearshift adds"):
-        checker.report(engine.graph.pipelines["odd"])
-    assert checker.report(engine.graph.pipelines["shifts"]).working == ["batch"]
-    run(engine, "daily", "2026-10-24", "2026-10-25")
+        checker.report(context.graph.pipelines["odd"])
+    assert checker.report(context.graph.pipelines["shifts"]).working == ["batch"]
+    run(context, "daily", "2026-10-24", "2026-10-25")
     for zone, freshness in (("Asia/Tokyo", "1 day"), ("Europe/Berlin", "1 hour")):
         other = gs.App("calendar", timezone=zone)
 
         @other.pipeline(
-            source=other.table("days"), to=other.table("daily"), freshness=freshness, by="sold_at"
+            source=other.table("days"), to=other.table("daily"), freshness=freshness, event_time="sold_at"
         )
         def daily(days: DataFrame) -> DataFrame:
             return days
 
-        moved = Engine(
-            spark=engine.spark,
-            connection=engine.connection,
-            settings=engine.settings,
+        moved = Context(
+            spark=context.spark,
+            settings=context.settings,
             graph=other.graph,
-            admin=engine.admin,
         )
-        with pytest.raises(TableError, match=f"that is none of {freshness} in {zone}"):
+        with pytest.raises(TableError, match=f"that does not belong to {freshness} in {zone}"):
             run(moved, "daily", "2026-10-24", "2026-10-25")
 
 
 def test_the_scheduler_runs_what_is_over_then_what_follows_from_it_and_again_what_came_late(
-    warehouse: Warehouse, engine: Engine, caplog: pytest.LogCaptureFixture
+    warehouse: Warehouse, context: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     def scheduled(name: str, now: datetime) -> list[tuple[str, int, str]]:
-        schedule = IntervalSchedule(engine, engine.graph.pipelines[name])
+        schedule = IntervalSchedule(context, context.graph.pipelines[name])
         is_due = schedule.next_run(now) <= now
         ran = [
             (entry.interval.key[5:10], entry.inputs[next(iter(entry.inputs))].rows, entry.why)
@@ -345,7 +355,7 @@ def test_the_scheduler_runs_what_is_over_then_what_follows_from_it_and_again_wha
     assert [row["n"] for row in warehouse.rows("by_week")] == [5]
     tables.overwrite(declared("clicks"), warehouse.uri("clicks"), ArrowFrame(COLUMNS, []))
     assert scheduled("by_day", datetime(2026, 7, 1, tzinfo=BERLIN)) == []
-    assert "other rows, for the closed interval 2026-06-05T00:00:00+02:00" in caplog.text
+    assert "too late for the closed interval 2026-06-05T00:00:00+02:00" in caplog.text
 
 
 def visit(warehouse: Warehouse, *days: int) -> None:
@@ -354,12 +364,12 @@ def visit(warehouse: Warehouse, *days: int) -> None:
 
 
 def test_an_interval_that_fails_keeps_only_those_waiting_that_are_made_of_it(
-    warehouse: Warehouse, engine: Engine
+    warehouse: Warehouse, context: Context
 ) -> None:
     visit(warehouse, 6, 7, 7, 8, 10, 14)
     monday = datetime(2026, 6, 15, tzinfo=BERLIN)
     schedules = {
-        name: IntervalSchedule(engine, engine.graph.pipelines[name])
+        name: IntervalSchedule(context, context.graph.pipelines[name])
         for name in ("visits_a_day", "visits_a_week", "visits_a_fortnight")
     }
     days = schedules["visits_a_day"]
@@ -369,7 +379,9 @@ def test_an_interval_that_fails_keeps_only_those_waiting_that_are_made_of_it(
         return [(entry.interval.key[5:10], entry.why) for entry in ran]
 
     def failed() -> list[tuple[str, int]]:
-        seen = look_at(warehouse.app, warehouse.settings, engine.graph.pipelines["visits_a_day"], monday)
+        seen = survey_intervals(
+            warehouse.app, warehouse.settings, context.graph.pipelines["visits_a_day"], monday
+        )
         assert seen is not None
         found = [(status.interval.key[5:10], status.failure) for status in seen.of(State.FAILED)]
         return [(day, failure.tries) for day, failure in found if failure is not None]
@@ -378,7 +390,7 @@ def test_an_interval_that_fails_keeps_only_those_waiting_that_are_made_of_it(
     assert scheduled("visits_a_day", 0) == [(f"06-{n:02}", "calendar") for n in (7, 8, 10, 11, 12, 13, 14)]
     assert failed() == [("06-06", 1), ("06-09", 1)]
     assert days.error is not None and "the counter is jammed on day 6" in days.error
-    assert days.error.endswith("; 1 more failed too")
+    assert days.error.endswith("; 1 more failed")
     # It is tried again a little later, and not at once.
     assert monday < days.next_run(monday) < monday + timedelta(minutes=1)
     warehouse.jammed = {6}
@@ -397,16 +409,19 @@ def test_an_interval_that_fails_keeps_only_those_waiting_that_are_made_of_it(
 
 
 @pytest.fixture
-def driver(engine: Engine) -> Iterator[Callable[[bool], Driver]]:
+def supervisor(context: Context) -> Iterator[Callable[[bool], Supervisor]]:
     """What keeps the pipeline of calls running, with the scheduler or without."""
     with ExitStack() as closing:
-        registry = closing.enter_context(Registry(engine.connection))
-        letters = closing.enter_context(DeadLetters(engine.connection))
+        connection = Connection(
+            bootstrap_servers="127.0.0.1:9", registry_url="http://127.0.0.1:9"
+        )  # never used
+        registry = closing.enter_context(Registry(connection))
+        letters = closing.enter_context(DeadLetters(connection))
 
-        def made(scheduler: bool) -> Driver:
-            settings = engine.settings.model_copy(update={"scheduler": scheduler})
-            pipeline = engine.graph.pipelines["calls_a_day"]
-            opened = Driver(replace(engine, settings=settings), pipeline, registry, letters)
+        def made(scheduler: bool) -> Supervisor:
+            settings = context.settings.model_copy(update={"scheduler": scheduler})
+            pipeline = context.graph.pipelines["calls_a_day"]
+            opened = Supervisor(replace(context, settings=settings), pipeline, registry, letters)
             closing.callback(opened.close)
             opened.open()
             return opened
@@ -419,41 +434,67 @@ def calls_a_day(warehouse: Warehouse) -> dict[date, int]:
 
 
 def test_without_the_scheduler_intervals_run_only_when_somebody_says_so(
-    warehouse: Warehouse, engine: Engine, driver: Callable[[bool], Driver]
+    warehouse: Warehouse, context: Context, supervisor: Callable[[bool], Supervisor]
 ) -> None:
     yesterday = datetime.now(BERLIN) - timedelta(days=1)
     warehouse.write("calls", [("pen", Decimal(1), yesterday)] * 4)
-    running = driver(False)
+    running = supervisor(False)
     left = "left to gearshift batch run"
     eventually(lambda: running.condition.state == left)
     assert running.condition.next_run is None
     assert not tables.exists(warehouse.uri("calls_a_day"))
     start, end = (f"{yesterday + timedelta(days=n):%Y-%m-%d}" for n in (0, 1))
-    [entry] = run(engine, "calls_a_day", start, end)
+    [entry] = run(context, "calls_a_day", start, end)
     assert (entry.why, calls_a_day(warehouse)) == ("test", {yesterday.date(): 4})
-    assert (running.condition.state, running.books.ledger.stretches) == (left, [])
+    assert (running.condition.state, running.ledger.runs) == (left, [])
 
 
 def test_a_runner_shows_what_failed_and_goes_on(
-    warehouse: Warehouse, driver: Callable[[bool], Driver]
+    warehouse: Warehouse, supervisor: Callable[[bool], Supervisor]
 ) -> None:
     days = [datetime.now(BERLIN) - timedelta(days=n) for n in (1, 2, 3)]
     warehouse.write("calls", [("pen", Decimal(1), day) for day in days])
     warehouse.jammed = {days[1].day}
-    running = driver(True)
+    running = supervisor(True)
 
     def error() -> str | None:
-        [*failures] = running.books.ledger.failed_intervals
+        [*failures] = running.ledger.failed_intervals
         return running.condition.error if [each.tries for each in failures] == [2] else None
 
     shown = eventually(error)
     assert f"jammed on day {days[1].day}" in shown
     assert set(calls_a_day(warehouse)) == {days[0].date(), days[2].date()}
-    assert running.books.ledger.stretches[0].error is not None
+    assert running.ledger.runs[0].error is not None
     warehouse.jammed = set()
     eventually(lambda: running.condition.state == "waiting")
-    assert (running.condition.error, running.books.ledger.failed_intervals) == (None, [])
+    assert (running.condition.error, running.ledger.failed_intervals) == (None, [])
     assert set(calls_a_day(warehouse)) == {day.date() for day in days}
+
+
+def test_a_requested_interval_runs_again_in_the_running_app(
+    warehouse: Warehouse, supervisor: Callable[[bool], Supervisor]
+) -> None:
+    today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    yesterday = today - timedelta(days=1)
+    warehouse.write("calls", [("pen", Decimal(1), yesterday + timedelta(hours=n)) for n in range(3)])
+    running = supervisor(True)
+
+    def counted() -> int | None:
+        known = tables.exists(warehouse.uri("calls_a_day")) and running.condition.state == "waiting"
+        return calls_a_day(warehouse).get(yesterday.date()) if known else None
+
+    eventually(lambda: counted() == 3)
+    version = tables.read_paths(warehouse.uri("calls_a_day")).version
+    requested = running.run_interval(yesterday)
+    assert requested in running.intervals_in_progress
+    eventually(lambda: not running.intervals_in_progress and running.condition.state == "waiting")
+    entry = IntervalLog(open_folder(running.context.folder_of(running.pipeline))).of(requested)
+    assert entry is not None
+    assert (entry.why, entry.version > version) == ("requested", True)
+    assert "requested" in [run.why for run in running.ledger.runs]
+    assert calls_a_day(warehouse)[yesterday.date()] == 3
+    with pytest.raises(DefinitionError, match="has not begun"):
+        running.run_interval(today + timedelta(days=1))
 
 
 APP = """
@@ -462,7 +503,7 @@ import gearshift as gs
 app = gs.App("shop", timezone="Europe/Berlin")
 sales = app.table("sales")
 
-@app.pipeline(source=sales, to=app.table("totals"), freshness="1 day", by="sold_at")
+@app.pipeline(source=sales, to=app.table("totals"), freshness="1 day", event_time="sold_at")
 def totals(sales):
     return sales
 """
@@ -473,7 +514,7 @@ def totals(sales):
     [
         (("--from", "2026-01-01T01:00", "--to", "2026-01-01T02:00"),
          "(?s)no interval of totals begins.*the one around it is 2026-01-01T00:00:00\\+01:00 to 2026-01-02"),
-        (("--from", "may", "--to", "2026-01-02"), "'may' is no ISO time"),
+        (("--from", "may", "--to", "2026-01-02"), "'may' is not an ISO 8601 time"),
     ],
 )  # fmt: skip
 def test_wrong_use_is_said_and_exits_with_2(tmp_path: Path, bounds: tuple[str, ...], said: str) -> None:

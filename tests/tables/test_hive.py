@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame
 import gearshift as gs
 from gearshift import tables
 from gearshift.errors import DefinitionError, TableError
-from gearshift.pipelines.metastore import JavaMetastore
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
+from gearshift.spark.hive.metastore import JavaMetastore
 from gearshift.topics.producer import Producer
 from tests import hive_processes
 from tests.arrow_frames import ArrowFrame, declared
@@ -136,7 +136,7 @@ def test_a_reader_of_hive_never_sees_half_a_batch(
     table = declared(
         name,
         *([] if kind == "append" else ["day"]),
-        **({"key": ("id",), "order_by": ("batch",), "deleted": "gone"} if keyed else {}),
+        **({"key": ("id",), "sequence_by": ("batch",), "deleted": "gone"} if keyed else {}),
     )
     columns = {"id": "long", "batch": "long", "day": "date", **({"gone": "boolean"} if keyed else {})}
     last = 12
@@ -264,7 +264,7 @@ def test_a_table_of_somebody_else_is_not_replaced(
 ) -> None:
     reader.ask(f"CREATE TABLE {name} (a int) STORED AS PARQUET")
     tables.append(declared(name), table_uri, _rows(0, DAYS), writer="w", batch_id=0)
-    with pytest.raises(TableError, match=f"Hive has a table default.{name} of somebody else already"):
+    with pytest.raises(TableError, match=f"Hive already has a table default.{name} of another owner"):
         tables.publish(metastore, table_uri)
     assert reader.ask(f"SELECT * FROM {name}") == []
 
@@ -300,7 +300,7 @@ def test_an_app_publishes_every_batch_that_it_commits(
         eventually(lambda: seen() == wanted, every=0.3)
 
     def sell() -> None:
-        with Producer(runner.engine.connection) as producer:
+        with Producer(runner.context.connection) as producer:
             for shop in ("a", "b"):
                 producer.send(sales, Sale(shop, Decimal("1.25"), at))
 
@@ -311,16 +311,16 @@ def test_an_app_publishes_every_batch_that_it_commits(
         sell()
         wait_for("2.50")
         # Somebody takes the table away; what comes meanwhile waits in the topic until it is back.
-        folder = tables.require_linkable(runner.engine.table_uri(kept))
+        folder = tables.require_linkable(runner.context.table_uri(kept))
         folder.rename(folder.with_suffix(".away"))
         sell()
-        gone = f"table {kept.name} is gone from .* \\(pipeline keep\\); put its folder back"
-        driver = runner.drivers["keep"]
-        eventually(lambda: re.search(gone, driver.condition.error or ""))
+        gone = f"table {kept.name} no longer exists at .* \\(pipeline keep\\); restore its folder"
+        supervisor = runner.supervisors["keep"]
+        eventually(lambda: re.search(gone, supervisor.condition.error or ""))
         assert not folder.exists()
         folder.with_suffix(".away").rename(folder)
         wait_for("3.75")
-    assert {row["price"] for row in tables.rows(runner.engine.table_uri(kept))} == {Decimal("1.25")}
+    assert {row["price"] for row in tables.rows(runner.context.table_uri(kept))} == {Decimal("1.25")}
 
 
 def test_a_metastore_that_is_down_stops_no_pipeline(
@@ -338,7 +338,7 @@ def test_a_metastore_that_is_down_stops_no_pipeline(
     uri = f"thrift://127.0.0.1:{port}"
     with (
         Runner(app, settings.model_copy(update={"hive_metastore": uri})) as runner,
-        Producer(runner.engine.connection) as producer,
+        Producer(runner.context.connection) as producer,
     ):
 
         def status() -> dict[str, Any]:
@@ -351,12 +351,12 @@ def test_a_metastore_that_is_down_stops_no_pipeline(
             eventually(lambda number=number: status()["written"] == number)
         found = status()
         assert (found["state"], found["restarts"], found["records"]) == ("running", 0, 2)
-        assert f"no Hive metastore answers at {uri}" in found["warning"]
+        assert f"cannot reach the Hive metastore at {uri}" in found["warning"]
         with hive_processes.metastore(tmp_path, port):
             eventually(lambda: status()["warning"] is None)
             shown = JavaMetastore(java, uri=uri, folder=tmp_path / "hive").table(kept.name)
             assert shown is not None
-            newest = tables.read_paths(runner.engine.table_uri(kept)).version
+            newest = tables.read_paths(runner.context.table_uri(kept)).version
             assert shown.properties["gearshift.version"] == str(newest)
 
 
@@ -381,7 +381,7 @@ def test_each_wrong_use_has_its_own_clear_error(tmp_path: Path) -> None:
     tables.append(declared("bills"), table_uri, _rows(0, DAYS), writer="w", batch_id=0)
     away = {"GEARSHIFT_HIVE_METASTORE": f"thrift://127.0.0.1:{port}"}
     cases = [
-        ({}, ("publish", "bills"), 2, "say where to: --hive"),
+        ({}, ("publish", "bills"), 2, "choose where to publish: --hive"),
         ({}, ("publish", "bill", "--hive"), 1, "did you mean bills?"),
         (
             {"GEARSHIFT_HIVE_METASTORE": "http://hive"},
@@ -389,7 +389,12 @@ def test_each_wrong_use_has_its_own_clear_error(tmp_path: Path) -> None:
             2,
             "must be thrift://host:port",
         ),
-        (away, ("publish", "bills", "--hive"), 1, f"no Hive metastore answers at thrift://127.0.0.1:{port}"),
+        (
+            away,
+            ("publish", "bills", "--hive"),
+            1,
+            f"cannot reach the Hive metastore at thrift://127.0.0.1:{port}",
+        ),
     ]
     for environ, words, code, said in cases:
         done = _gearshift(tmp_path, "table", *words, **environ)

@@ -28,7 +28,7 @@ import gearshift as gs
 app = gs.App("shop", timezone="Europe/Berlin")
 sales = app.table("sales")
 
-@app.pipeline(source=sales, to=app.table("totals", partition_by="item"), freshness="1 month", by="sold_at")
+@app.pipeline(source=sales, to=app.table("totals", partition_by="item"), freshness="1 month", event_time="sold_at")
 def totals(sales):
     from pyspark.sql import functions as F
     return sales.groupBy("item").agg(F.count("*").alias("n"), F.sum("amount").alias("amount"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,26 +19,10 @@ from pyspark.sql import functions as F
 from gearshift import tables
 from gearshift.definitions import Location, Table
 from gearshift.errors import TableError
-from gearshift.location import spark_path
-from gearshift.tables import files
+from gearshift.storage.location import spark_path
+from gearshift.tables.write import parquet_files as files
 
 HERE = Location(__file__, 1)
-
-
-@pytest.fixture(scope="module")
-def spark(java: object) -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("test_tables")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture
@@ -383,7 +366,7 @@ def test_spark_reads_what_was_widened_grown_upserted_and_compacted(
     spark: SparkSession, warehouse: str
 ) -> None:
     uri = tables.table_uri(warehouse, "changed")
-    table = Table(name="changed", partition_by=("place",), key=("id",), order_by=("at",), defined_at=HERE)
+    table = Table(name="changed", partition_by=("place",), key=("id",), sequence_by=("at",), defined_at=HERE)
     old = "id int, at timestamp, place string, geo struct<lat:double>, stops array<struct<n:int>>"
     new = "id bigint, at timestamp, place string, geo struct<lat:double,lon:double>, stops array<struct<n:int,m:int>>"
     one, two = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
@@ -426,10 +409,10 @@ def test_rows_that_do_not_fit_the_table_are_refused_and_nothing_is_written(
         table, uri, spark.createDataFrame([(1, 1.5)], "id bigint, load double"), writer="w", batch_id=0
     )
     wrong = {
-        "id bigint, load string": "column load is double, but the rows bring string; cast it to double",
-        "id bigint": r"column load \(double\) is missing in the rows; add it, if only as cast\(null as double\)",
-        "id bigint, load double, none void": "column none is void, which a table cannot hold; give it a type",
-        "id bigint, LOAD double": "column load is written LOAD in the rows; rename it to load",
+        "id bigint, load string": "column load is double, but string in the rows; cast it to double",
+        "id bigint": r"column load \(double\) is missing in the rows; add it, for example as cast\(null as double\)",
+        "id bigint, load double, none void": "column none is void, which tables do not support; give it a type",
+        "id bigint, LOAD double": "column load is called LOAD in the rows; rename it to load",
     }
     for schema, message in wrong.items():
         frame = spark.createDataFrame([], schema)
@@ -519,7 +502,7 @@ def test_a_table_that_is_not_there_says_so(spark: SparkSession, warehouse: str) 
     tables.append(
         declared("here"), tables.table_uri(warehouse, "here"), numbers(spark, 0, 1), writer="w", batch_id=0
     )
-    with pytest.raises(TableError, match=r"(?s)nowhere does not exist.*the tables at .* are here"):
+    with pytest.raises(TableError, match=r"(?s)nowhere does not exist.*the tables in .* are here"):
         tables.sql(warehouse, "SELECT * FROM nowhere")
 
 

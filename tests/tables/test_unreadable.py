@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +18,8 @@ from pyspark.sql import SparkSession
 from gearshift import tables
 from gearshift.definitions import Location, Table, Topic
 from gearshift.errors import TableError
-from gearshift.pipelines import reading
-from gearshift.pipelines.changes import WHY
+from gearshift.pipelines.records import reading
+from gearshift.pipelines.records.debezium import WHY
 from gearshift.schemas import encode, pack, schema_text
 
 HERE = Location(__file__, 1)
@@ -32,22 +31,6 @@ class Note:
     text: str
     at: datetime
     tags: list[str]
-
-
-@pytest.fixture(scope="module")
-def spark(java: object) -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("test_unreadable")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 def test_a_record_that_no_table_could_hold_is_corrupt_and_says_which_field(spark: SparkSession) -> None:
@@ -62,14 +45,15 @@ def test_a_record_that_no_table_could_hold_is_corrupt_and_says_which_field(spark
         good.replace(at, b"\xfe" + b"\xff" * 8 + b"\x01"),  # zigzag of 2^63 - 1
         good.replace(b"ab", b"a\0"),
     ]
-    raw = spark.createDataFrame([(bytearray(pack(1, value)),) for value in values], "value binary")
+    records = [(bytearray(pack(1, value)), 0, offset) for offset, value in enumerate(values)]
+    raw = spark.createDataFrame(records, "value binary, partition int, offset bigint")
     versions = reading.Versions(writers={1: schema_text(topic)}, asks=False)
     found = reading.decode(raw, topic, versions).select(reading.CORRUPT, WHY).collect()
     assert [tuple(row) for row in found] == [
         (False, None),
-        (True, "text is not valid UTF-8"),
-        (True, "tags holds text that is not valid UTF-8 or a year beyond 9999"),
-        (True, "at is not between the years 1 and 9999"),
+        (True, "field text: is not valid UTF-8"),
+        (True, "field tags.[0]: is not valid UTF-8"),
+        (True, "field at: is not between the years 1 and 9999"),
         (False, None),
     ]
 
@@ -82,7 +66,7 @@ def test_a_record_that_no_table_could_hold_is_corrupt_and_says_which_field(spark
             f"timestamp_micros({LAST})",
             f"column bad is not between the years 1 and 9999: {LAST} microseconds since 1970",
         ),
-        ("array(cast(X'ff' as string))", "column bad holds text that is not valid UTF-8"),
+        ("array(cast(X'ff' as string))", "column bad contains text that is not valid UTF-8"),
     ],
 )
 def test_a_transform_that_makes_one_is_refused_by_column_and_value(

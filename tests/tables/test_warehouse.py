@@ -121,18 +121,18 @@ def test_a_person_compacts_and_vacuums_a_table(bills: str, ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("show", "bils"), 1, "error: no table bils in file://.*\n  try: did you mean bills"),
+        (("show", "bils"), 1, "error: table bils does not exist in file://.*\nhint: did you mean bills"),
         (("sql", ""), 2, "QUERY: is empty; write one"),
         (("sql", " \n"), 2, "QUERY: is empty; write one"),
         (("sql", "\udcff"), 2, "QUERY: is not UTF-8 text"),
-        (("sql", "/* nothing */"), 1, "error: there is no query\n  try: write one"),
-        (("sql", "SELECT * FROM nothing"), 1, "(?s)the query failed: .*nothing does not exist.*the tables at .* are bills"),
-        (("sql", "FROM bills@v7"), 1, "table bills has no version 7 *\n  try: its versions are 0 to 2"),
-        (("sql", "FROM bills", "--as-of", "2020-01-01T00:00Z"), 1, "is not known at 2020-01-01T00:00:00"),
+        (("sql", "/* nothing */"), 1, "error: the query is empty\nhint: write one"),
+        (("sql", "SELECT * FROM nothing"), 1, "(?s)the query failed: .*nothing does not exist.*the tables in .* are bills"),
+        (("sql", "FROM bills@v7"), 1, "table bills has no version 7 *\nhint: use a version from 0 to 2"),
+        (("sql", "FROM bills", "--as-of", "2020-01-01T00:00Z"), 1, "has no version at 2020-01-01T00:00:00"),
         (("sql", "FROM bills", "--as-of", "2020-01-01"), 2, "has no time zone"),
         (("sql", "FROM bills", "--engine", "hive"), 2, "must be duckdb or spark"),
-        (("vacuum", "bills", "--older-than", "5 minutes"), 1, "files younger than an hour"),
-        (("vacuum", "bills", "--older-than", "soon"), 2, "'soon' is no duration"),
+        (("vacuum", "bills", "--older-than", "5 minutes"), 1, "files of table bills that are younger than an hour"),
+        (("vacuum", "bills", "--older-than", "soon"), 2, "'soon' is not a duration"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("bills")
@@ -148,8 +148,8 @@ _AS_NOBODY = """
 import os, sys
 from gearshift import tables
 from gearshift.errors import TableError
-from gearshift.tables.files import require_writable
-from gearshift.location import local_path
+from gearshift.tables.write.parquet_files import require_writable
+from gearshift.storage.location import local_path
 
 warehouse, user = sys.argv[1:]
 tables.sql(warehouse, "FROM bills")
@@ -178,9 +178,9 @@ def test_a_warehouse_without_permission_is_said_to_be_one(tmp_path: Path) -> Non
     warehouse.chmod(0o755)
     said = done.stdout.splitlines()
     assert len(said) == 2, done.stderr
-    assert said[0].startswith(f"the warehouse {warehouse} cannot be read: no permission in /")
+    assert said[0].startswith(f"cannot read the warehouse {warehouse}: no permission in /")
     assert said[1].startswith("table new cannot be written: no permission in /")
-    assert said[1].endswith("give this user the folder, or choose another with the warehouse setting")
+    assert said[1].endswith("grant this user access, or choose another folder with the warehouse setting")
 
 
 @dataclass
@@ -195,7 +195,7 @@ def test_a_stream_upserts_and_batches_follow_and_spark_reads_the_same(
 ) -> None:
     app = gs.App(unique)
     changes = app.topic(f"{unique}-changes", value=Order, key="order_id", partitions=2)
-    orders = app.table("orders", key="order_id", order_by="at", deleted="gone")
+    orders = app.table("orders", key="order_id", sequence_by="at", deleted="gone")
     counts = app.table("counts", key="state")
 
     @app.pipeline(source=changes, to=orders, gear="near-real-time", freshness="2 seconds")
@@ -208,8 +208,8 @@ def test_a_stream_upserts_and_batches_follow_and_spark_reads_the_same(
 
     latest = {id_: (id_ * 7 % 5, "deleted" if id_ % 4 == 0 else "paid") for id_ in range(200)}
     with Runner(app, settings) as runner:
-        uri = runner.engine.table_uri(orders)
-        with Producer(runner.engine.connection) as producer:
+        uri = runner.context.table_uri(orders)
+        with Producer(runner.context.connection) as producer:
             for id_, (at, state) in latest.items():
                 for older in (at - 1, at, at - 2):  # the newest in the middle
                     producer.send(changes, Order(id_, older, state if older == at else "new"))
@@ -218,7 +218,7 @@ def test_a_stream_upserts_and_batches_follow_and_spark_reads_the_same(
             lambda: (
                 tables.exists(uri)
                 and {row["order_id"]: row["at"] for row in tables.rows(uri)} == expected
-                and runner.drivers["keep"].books.ledger.gap == 0
+                and runner.supervisors["keep"].ledger.gap == 0
             ),
             every=0.5,
         )

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from gearshift import tables
-from gearshift.location import local_path
-from gearshift.tables import files, maintenance, upserting
+from gearshift.storage.location import local_path
+from gearshift.tables.upkeep import maintenance
+from gearshift.tables.write import parquet_files as files
+from gearshift.tables.write import upserts as upserting
 from tests.arrow_frames import ArrowFrame, declared
 
 APPENDED = declared("appended", "part")
-UPSERTED = declared("upserted", key=("id",), order_by=("at",), deleted="gone")
+UPSERTED = declared("upserted", key=("id",), sequence_by=("at",), deleted="gone")
 ROWS = 6
 
 

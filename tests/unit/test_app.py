@@ -1,4 +1,4 @@
-"""What an app declares, and the file and line of what it must not."""
+"""What an app declares, and the file and line of invalid declarations."""
 
 from __future__ import annotations
 
@@ -57,16 +57,17 @@ def test_names_of_apps_and_their_zones_are_checked() -> None:
     def zoned() -> object:
         return gs.App("smart-meter", timezone="Europe/Berln")  # a wrong zone
 
-    assert "'smart meter' is no app name" in refused(named, "a name with a blank").what
+    assert "invalid app name 'smart meter'" in refused(named, "a name with a blank").what
     assert "Europe/Berlin" in (refused(zoned, "a wrong zone").hint or "")
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"name": "no blanks"}, "'no blanks' is no topic name"),
-        ({"name": ".."}, "'..' is no topic name"),
-        ({"name": "x" * 246}, "is no topic name"),
+        ({"name": "no blanks"}, "invalid topic name 'no blanks'"),
+        ({"name": ".."}, "invalid topic name '..'"),
+        ({"name": "x" * 246}, "invalid topic name"),
+        ({"name": "history.table"}, "would share its dead-letter topic with a table"),
         ({"value": dict}, "is not a dataclass"),
         ({"value": Reading("a", 1)}, "is not a dataclass"),
         ({"key": "meter"}, "has no field 'meter'"),
@@ -89,7 +90,7 @@ def test_a_table_that_sql_could_not_name_is_refused() -> None:
     def declare() -> object:
         return gs.App("app").table("drop table;")  # a wrong table
 
-    assert "is no table name" in refused(declare, "a wrong table").what
+    assert "invalid table name" in refused(declare, "a wrong table").what
 
 
 def test_what_is_declared_twice_is_refused_with_the_place_of_the_first() -> None:
@@ -113,7 +114,7 @@ def test_what_is_declared_twice_is_refused_with_the_place_of_the_first() -> None
     def source_again() -> None:
         for _ in range(2):
 
-            @app.source(topic)  # both sources
+            @app.source(to=topic)  # both sources
             def meters() -> Iterator[Reading]:
                 yield Reading("a", 1)
 
@@ -125,16 +126,20 @@ def test_what_is_declared_twice_is_refused_with_the_place_of_the_first() -> None
     ):
         error = refused(declare, mark)
         assert "is declared twice" in error.what
-        assert error.hint == f"the first is at tests/unit/test_app.py:{line_of(f'# {first}')}"
+        assert (
+            error.hint
+            == f"rename one of them; the first is at tests/unit/test_app.py:{line_of(f'# {first}')}"
+        )
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
         ({"freshness": None}, "neither freshness nor gear"),
-        ({"freshness": "soon"}, "'soon' is no duration"),
-        ({"freshness": ""}, "'' is no duration"),
-        ({"gear": "turbo"}, "'turbo' is no gear"),
+        ({"freshness": "soon"}, "'soon' is not a duration"),
+        ({"freshness": ""}, "'' is not a duration"),
+        ({"gear": "turbo"}, "unknown gear 'turbo'"),
+        ({"on_invalid": "ignore"}, "on_invalid='ignore'"),
         ({"to": "history"}, "writes to 'history'"),
         ({"source": "readings"}, "reads from 'readings'"),
         ({"source": {"readings": "readings"}}, "reads from"),
@@ -183,8 +188,8 @@ def test_what_is_no_function_is_refused_where_it_is_decorated() -> None:
     def unnamed() -> object:
         return app.pipeline(source=topic, to=table, gear="batch")(lambda readings: readings)  # a lambda
 
-    assert "is no function" in refused(pipeline, "a partial").what
-    assert "'<lambda>' is no pipeline name" in refused(unnamed, "a lambda").what
+    assert "is not a function" in refused(pipeline, "a partial").what
+    assert "invalid pipeline name '<lambda>'" in refused(unnamed, "a lambda").what
 
 
 def test_a_source_needs_a_rate_above_nothing() -> None:
@@ -192,11 +197,11 @@ def test_a_source_needs_a_rate_above_nothing() -> None:
     topic, _ = declared(app)
 
     def declare() -> None:
-        @app.source(topic, rate=0)  # a standing source
+        @app.source(to=topic, rate=0)  # a standing source
         def meters() -> Iterator[Reading]:
             yield Reading("a", 1)
 
-    assert "rate of 0" in refused(declare, "a standing source").what
+    assert "rate=0" in refused(declare, "a standing source").what
 
 
 def test_a_decorator_gives_the_very_function_back() -> None:
@@ -207,7 +212,7 @@ def test_a_decorator_gives_the_very_function_back() -> None:
         yield Reading("a", 1)
 
     assert app.pipeline(source=topic, to=table, freshness="1 hour")(anything) is anything
-    assert app.source(topic, rate=5)(meters) is meters
+    assert app.source(to=topic, rate=5)(meters) is meters
     assert app.graph.sources["meters"].rate == 5
     assert anything(7) == 7
 
@@ -252,3 +257,13 @@ def test_two_apps_know_nothing_of_each_other() -> None:
     one.topic("readings", value=Reading)
     other.topic("readings", value=Reading)
     assert one.graph.topics["readings"] is not other.graph.topics["readings"]
+
+
+def test_an_external_topic_leaves_its_owners_decisions_alone() -> None:
+    app = gs.App("orders")
+    topic = app.topic("orders", value=Reading, key="meter_id", external=True, partitions=3)
+    assert (topic.external, topic.compatibility, topic.partitions) == (True, "BACKWARD", 3)
+    for options in ({"compatibility": "FULL"}, {"replicas": 3}, {"envelope": "debezium"}):
+        with pytest.raises(DefinitionError, match="is external: its owner sets compatibility") as raised:
+            app.topic("others", value=Reading, external=True, **options)  # type: ignore[arg-type]
+        assert "leave out compatibility, replicas and envelope" in str(raised.value)

@@ -1,4 +1,4 @@
-"""What a delivery may say of itself, and the line of what it must not."""
+"""Declarations of deliveries, and the file and line of invalid ones."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def yields(alert: gs.Record[Alert]) -> Any:
         (send, unkeyed, {"once_by": "meter_id"}, "once_by without the key of topic unkeyed"),
         (send, unkeyed, {"parallelism": 4}, "has no key to keep order by"),
         (send, alerts, {"parallelism": 0}, "parallelism=0"),
-        (send, alerts, {"scale": (2, 1)}, "scale=(2, 1)"),
-        (send, alerts, {"batch": 10}, "takes one record, and batch=10 gives it a list"),
+        (send, alerts, {"consumers": (2, 1)}, "consumers=(2, 1)"),
+        (send, alerts, {"batch_size": 10}, "takes one record, but batch_size=10 passes a list"),
         (send_all, alerts, {}, "takes a list"),
         (two, alerts, {}, "takes alert, other"),
         (none, alerts, {}, "takes nothing"),
@@ -91,14 +91,14 @@ def test_a_delivery_is_what_it_says_and_the_handler_stays_a_plain_function() -> 
     own = gs.App("own")
     topic = own.topic("alerts", value=Alert, key="meter_id")
 
-    @own.delivery(topic, once_by="meter_id", retry="30 seconds", scale=(1, 4))
-    async def tell(alert: gs.Record[Alert]) -> str:
+    @own.delivery(topic, once_by="meter_id", retry="30 seconds", consumers=(1, 4))
+    async def notify(alert: gs.Record[Alert]) -> str:
         return alert.value.meter_id
 
-    found = own.graph.deliveries["tell"]
-    assert (found.group_id, found.once_by, found.is_async) == ("own.tell", ("meter_id",), True)
-    assert found.retry.within == timedelta(seconds=30)
-    assert inspect.iscoroutinefunction(tell)
+    found = own.graph.deliveries["notify"]
+    assert (found.group_id, found.once_by, found.is_async) == ("own.notify", ("meter_id",), True)
+    assert found.retry.timeout == timedelta(seconds=30)
+    assert inspect.iscoroutinefunction(notify)
 
 
 def test_a_record_keeps_its_idempotency_key_when_it_comes_again_elsewhere() -> None:
@@ -108,7 +108,7 @@ def test_a_record_keeps_its_idempotency_key_when_it_comes_again_elsewhere() -> N
     assert record(5, b"a").idempotency_key == record(9, b"a").idempotency_key
     assert record(5, None).idempotency_key != record(9, None).idempotency_key
     mine, theirs = (
-        gs.Record(1, None, "alerts", 0, 5, None, (), b"a", scope=f"{group}/tell")
+        gs.Record(1, None, "alerts", 0, 5, None, (), b"a", scope=f"{group}/notify")
         for group in ("mine", "theirs")
     )
     assert mine.idempotency_key != theirs.idempotency_key

@@ -1,4 +1,4 @@
-"""Declaring tables: what is taken, and what is refused with its place."""
+"""Declarations of tables, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from gearshift.settings import load
 
 def test_a_table_takes_its_columns_as_one_name_or_several() -> None:
     table = gs.App("shop").table(
-        "orders", partition_by="day", key=("shop", "order_id"), order_by="updated_at", deleted="is_deleted"
+        "orders", partition_by="day", key=("shop", "order_id"), sequence_by="updated_at", deleted="is_deleted"
     )
     assert (table.partition_by, table.key) == (("day",), ("shop", "order_id"))
-    assert (table.order_by, table.deleted, table.schema) == (("updated_at",), "is_deleted", "evolve")
+    assert (table.sequence_by, table.deleted, table.on_schema_change) == (
+        ("updated_at",),
+        "is_deleted",
+        "append_new_columns",
+    )
 
 
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"order_by": "at"}, "table orders has order_by but no key"),
+        ({"sequence_by": "at"}, "table orders has sequence_by but no key"),
         ({"deleted": "gone"}, "table orders has deleted but no key"),
         ({"key": ("a", "a")}, "table orders names a column twice: a, a"),
-        ({"key": "a", "deleted": "a"}, "table orders does not store column a, which says what is deleted"),
-        ({"schema": "loose"}, "table orders has schema='loose'"),
+        ({"key": "a", "deleted": "a"}, "table orders does not store column a, which marks deleted rows"),
+        ({"on_schema_change": "loose"}, "table orders has on_schema_change='loose'"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(rules: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Intervals tile time: every instant is in exactly one, whatever the zone's clocks do."""
+"""Intervals tile time: every instant is in exactly one, also across clock changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cron's five fields, and what they mean on the days on which the clock changes."""
+"""Cron expressions, also on days with a clock change."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ def test_a_time_at_every_hour_follows_real_time() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "no cron expression"),
-        ("* * * *", "no cron expression"),
-        ("* * * * * *", "no cron expression"),
-        ("60 * * * *", "'60' is no minute"),
-        ("* 24 * * *", "'24' is no hour"),
-        ("* * 0 * *", "'0' is no day"),
-        ("* * * mai *", "'mai' is no month"),
-        ("* * * * 8", "'8' is no weekday"),
-        ("*/0 * * * *", r"'\*/0' is no minute"),
-        ("5-1 * * * *", "'5-1' is no minute"),
-        ("1,,2 * * * *", "'' is no minute"),
-        ("0 0 30 2 *", "never comes"),
-        ("0 0 31 4,6,9,11 *", "never comes"),
+        ("", "invalid cron expression"),
+        ("* * * *", "invalid cron expression"),
+        ("* * * * * *", "invalid cron expression"),
+        ("60 * * * *", "'60' is not a valid minute"),
+        ("* 24 * * *", "'24' is not a valid hour"),
+        ("* * 0 * *", "'0' is not a valid day"),
+        ("* * * mai *", "'mai' is not a valid month"),
+        ("* * * * 8", "'8' is not a valid weekday"),
+        ("*/0 * * * *", r"'\*/0' is not a valid minute"),
+        ("5-1 * * * *", "'5-1' is not a valid minute"),
+        ("1,,2 * * * *", "'' is not a valid minute"),
+        ("0 0 30 2 *", "never matches"),
+        ("0 0 31 4,6,9,11 *", "never matches"),
     ],
 )
-def test_what_is_no_cron_expression_is_refused_by_its_part(text: str, what: str) -> None:
+def test_an_invalid_cron_expression_is_rejected_with_its_part(text: str, what: str) -> None:
     with pytest.raises(DefinitionError, match=what):
         Cron.parse(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gearshift.errors import TableError
-from gearshift.location import as_uri, local_path, require_for_delta, spark_path
+from gearshift.storage.location import as_uri, local_path, require_for_delta, spark_path
 
 
 @pytest.mark.parametrize("name", ["mein Projekt ü%20#1", "a?b&c", "%", "[1]", "日本"])

@@ -1,4 +1,4 @@
-"""Secrets do not get into words that others read."""
+"""Secrets do not reach errors, logs, dead letters or tracebacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gearshift.destinations import Cassandra, Email, Postgres, Sms, Webhook
 from gearshift.errors import DeliveryError
 from gearshift.redaction import RedactingFormatter, hide, redact
 from gearshift.settings import Settings
-from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers
+from gearshift.topics.dead_letters.writer import DeadLetter, dead_letter_headers
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,7 +31,7 @@ def apart() -> Iterator[None]:
 
 CANARY = "c4n4ry-s3cret"
 PEM = f"-----BEGIN EC PRIVATE KEY-----\n{CANARY}\n{CANARY}\n-----END EC PRIVATE KEY-----"
-SAID = [
+MESSAGES = [
     f"connection to postgresql://ann:{CANARY}@db:5432/orders failed",
     f"https://ann:{CANARY}@registry.example/apis",
     f"amqp://ann:{CANARY}@with@at@host/x",
@@ -52,8 +52,8 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize("words", SAID)
-def test_a_secret_is_known_by_what_stands_beside_it(words: str) -> None:
+@pytest.mark.parametrize("words", MESSAGES)
+def test_a_secret_is_recognized_by_its_context(words: str) -> None:
     assert "c4n4ry" not in redact(f"before {words} after")
     assert redact(f"before {words}").startswith("before ")
 
@@ -103,16 +103,16 @@ def test_every_secret_that_was_given_is_known_wherever_it_turns_up() -> None:
         registry={"basic.auth.user.info": f"ann:{secrets['registry']}"},
     )
     Settings.model_validate({"spark": {"spark.hadoop.fs.s3a.secret.key": secrets["spark"]}})
-    said = redact(f"I saw {' and '.join(secrets.values())} with SCRAM-SHA-512")
-    assert "c4n4ry" not in said
-    assert said.endswith("with SCRAM-SHA-512")
+    found = redact(f"I saw {' and '.join(secrets.values())} with SCRAM-SHA-512")
+    assert "c4n4ry" not in found
+    assert found.endswith("with SCRAM-SHA-512")
 
 
 def test_errors_logs_and_dead_letters_carry_no_secret() -> None:
     try:
         raise ValueError(f"cannot log in with password={CANARY}")
     except ValueError as raised:
-        told = DeliveryError(f"it said: {raised}", delivery="tell")
+        error = DeliveryError(f"it said: {raised}", delivery="notify")
         trace = "".join(traceback.format_exception(raised))
         record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed: %s", (raised,), sys.exc_info())
     letter = DeadLetter(
@@ -123,13 +123,13 @@ def test_errors_logs_and_dead_letters_carry_no_secret() -> None:
         value=b"the record's own bytes",
         headers=(("own", b"1"),),
         app="a",
-        delivery="tell",
+        delivery="notify",
         group_id="g",
-        reason=f"{raised_text(told)} {'x' * 1990}password={CANARY}",
+        reason=f"{raised_text(error)} {'x' * 1990}password={CANARY}",
         stacktrace=f"password={CANARY}{'x' * 4090}" + trace,
     )
     headers = dead_letter_headers(letter)
-    for words in (str(told), told.what, RedactingFormatter().format(record), str(headers)):
+    for words in (str(error), error.what, RedactingFormatter().format(record), str(headers)):
         assert "c4n4ry" not in words
         assert "4n4ry-s3cret" not in words
     assert "Traceback" in RedactingFormatter().format(record)
@@ -147,11 +147,11 @@ def test_a_known_secret_is_never_shown(secret: str, before: str, after: str) -> 
     assert secret not in redact(before + secret + after)
 
 
-def test_an_exception_that_nobody_catches_shows_no_secret() -> None:
+def test_an_uncaught_exception_shows_no_secret() -> None:
     code = (
         "from gearshift.redaction import cover_tracebacks; import threading; cover_tracebacks()\n"
         "def fail(): raise ValueError('password=' + 'c4n4ry'[:])\n"
         "thread = threading.Thread(target=fail); thread.start(); thread.join(); fail()"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
-    assert said.count("ValueError: password=***") == 2
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+    assert found.count("ValueError: password=***") == 2

@@ -1,4 +1,4 @@
-"""Settings come from flags, the environment, the file and defaults, in that order; what is wrong is named."""
+"""Settings come from flags, the environment, the file and defaults, in that order; errors name the setting."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_a_profile_is_laid_over_the_file_and_under_the_environment(tmp_path: Pat
 
 
 def test_a_profile_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
-    assert refused(tmp_path, {"profile": "prod"}).hint == "gearshift.toml has no profiles"
+    assert refused(tmp_path, {"profile": "prod"}).hint == "add [profile.prod] to gearshift.toml"
     write(tmp_path, "[profile.test]\nbrokers = 1\n[profile.prod]\nbrokers = 3\n")
     error = refused(tmp_path, GEARSHIFT_PROFILE="prd")
-    assert (error.what, error.hint) == ("no profile 'prd'", "gearshift.toml has test, prod")
+    assert (error.what, error.hint) == ("unknown profile 'prd'", "use test, prod")
 
 
 @pytest.mark.parametrize("text", ['profile = "prod"', "[profile]\nprod = 3"])
@@ -123,6 +123,19 @@ def test_bad_toml_is_refused_with_file_and_line(tmp_path: Path) -> None:
     assert error.file == str(tmp_path / "gearshift.toml")
     (tmp_path / "gearshift.toml").write_bytes(b'home = "\xff"')
     assert "not valid TOML" in refused(tmp_path).what
+
+
+@pytest.mark.parametrize("home", ["5", '""', r'"\u0000"', "[]"])
+def test_a_home_that_is_no_folder_is_refused(tmp_path: Path, home: str) -> None:
+    write(tmp_path, f"home = {home}")
+    error = refused(tmp_path)
+    assert error.what == "setting home: is not the path of a folder"
+    assert str(tmp_path / "gearshift.toml") in (error.hint or "")
+
+
+def test_a_byte_order_mark_before_the_settings_is_ignored(tmp_path: Path) -> None:
+    write(tmp_path, "\ufeffbrokers = 3")
+    assert load(folder=tmp_path, environ={}).brokers == 3
 
 
 def test_a_kafka_property_that_opens_no_connection_is_refused(tmp_path: Path) -> None:
@@ -156,7 +169,7 @@ def test_durations_are_read_in_words(tmp_path: Path) -> None:
 
     assert interval("5 seconds") == timedelta(seconds=5)
     assert interval("2 min") == timedelta(minutes=2)
-    assert "'soon' is no duration" in refused(tmp_path, {"checkpoint_interval": "soon"}).what
+    assert "'soon' is not a duration" in refused(tmp_path, {"checkpoint_interval": "soon"}).what
     assert "at least 5 seconds" in refused(tmp_path, {"checkpoint_interval": "4999 ms"}).what
 
 

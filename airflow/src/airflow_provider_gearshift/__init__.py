@@ -1,4 +1,4 @@
-"""Gearshift's batch pipelines in Apache Airflow."""
+"""Run Gearshift's batch pipelines from Apache Airflow."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Airflow asks every provider for its metadata at every start, which must cost nothing.
+    # Airflow imports every provider at every start to read its metadata, so this import must be cheap.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What Airflow wants to know of a provider."""
+    """The provider's metadata for Airflow."""
     named = {"integration-name": "Gearshift"}
     return {
         "package-name": "airflow-provider-gearshift",
         "name": "Gearshift",
-        "description": "Runs the batch pipelines of Gearshift apps, and waits for fresh results.",
+        "description": "Runs the batch pipelines of Gearshift apps and waits for fresh results.",
         "versions": [__version__],
         "integrations": [{**named, "external-doc-url": "", "tags": ["software"]}],
         "operators": [{**named, "python-modules": [f"{__name__}.operators"]}],

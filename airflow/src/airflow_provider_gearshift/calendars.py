@@ -1,6 +1,6 @@
-"""When batches run: the rules of Gearshift's calendars, for an environment in which Gearshift is not installed. Pure.
+"""Gearshift's calendars, for an environment in which Gearshift is not installed. Pure.
 
-Gearshift's own tests compare both, instant by instant, so that a run in Airflow is an interval in Gearshift.
+A test compares them with Gearshift's own, so that a run in Airflow is an interval in Gearshift.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12),
 
 
 class Calendar(Protocol):
-    """Cuts time into intervals without a gap and without an overlap; instants come and go in UTC."""
+    """Cuts time into intervals without gaps or overlaps; all instants are in UTC."""
 
     def next_run(self, after: datetime, zone: tzinfo) -> datetime:
-        """The first interval's start after an instant."""
+        """The first interval start after an instant."""
         ...
 
     def last_run(self, at: datetime, zone: tzinfo) -> datetime:
-        """The latest interval's start up to an instant."""
+        """The latest interval start up to an instant."""
         ...
 
 
 def parse(text: str) -> Calendar:
-    """The calendar that Gearshift writes as `1 day`, `6 hours` or `30 6 * * mon-fri`.
+    """Parse a calendar such as `1 day`, `6 hours` or `30 6 * * mon-fri`.
 
     >>> from zoneinfo import ZoneInfo
     >>> after = datetime(2026, 3, 28, 23, tzinfo=UTC)
@@ -64,7 +64,7 @@ class Every:
         last = self.last_run(after, zone)
         if self.unit in _REAL_TIME:
             then = last + self.count * _REAL_TIME[self.unit]
-            if not self._fills_a_day:
+            if not self._divides_a_day:
                 return then
             return min(then, _midnight(_local(after, zone).date() + _DAY, zone))
         start = _local(last, zone).date()
@@ -76,8 +76,8 @@ class Every:
         """The latest start up to an instant."""
         today = _local(at, zone).date()
         if self.unit in _REAL_TIME:
-            # Hours that fill a day begin again at local midnight; all else goes on from one fixed Monday.
-            first = _midnight(today, zone) if self._fills_a_day else _MONDAY
+            # Hours that divide a day start at local midnight; all others count from one fixed Monday.
+            first = _midnight(today, zone) if self._divides_a_day else _MONDAY
             length = self.count * _REAL_TIME[self.unit]
             return first + (at - first) // length * length
         if self.unit in _MONTHS:
@@ -86,7 +86,7 @@ class Every:
         return _midnight(today - (today - _MONDAY.date()) % self._days, zone)
 
     @property
-    def _fills_a_day(self) -> bool:
+    def _divides_a_day(self) -> bool:
         return self.unit == "hour" and 24 % self.count == 0
 
     @property
@@ -100,7 +100,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Minutes of the wall clock. A time that names its hour happens once a day, a time at every hour in real time."""
+    """A cron expression. A time with a fixed hour runs once a day; a wildcard hour follows elapsed time."""
 
     text: str
     minutes: frozenset[int]
@@ -111,31 +111,33 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> Cron:
-        """Read five fields: minute, hour, day, month, weekday."""
+        """Parse five fields: minute, hour, day, month, weekday."""
         words = text.lower().split()
         if len(words) != len(_FIELDS):
-            raise ValueError(f"{text!r} is no calendar of this version of airflow-provider-gearshift")
+            raise ValueError(
+                f"this version of airflow-provider-gearshift does not know the calendar {text!r}"
+            )
         minutes, hours, days, months, weekdays = (
             _numbers(word, *kind) for word, kind in zip(words, _FIELDS, strict=True)
         )
         return cls(" ".join(words), minutes, hours, days, months, frozenset(day % 7 for day in weekdays))
 
     def next_run(self, after: datetime, zone: tzinfo) -> datetime:
-        """The first time after an instant."""
-        # The day before too: its skipped last hour may come only now.
+        """The first run after an instant."""
+        # A run in the skipped last hour of the previous day may fall on this day.
         for day in self._days(_local(after, zone).date() - _DAY, _DAY):
             for instant in self._instants(day, zone):
                 if instant > after:
                     return instant
-        raise ValueError(f"{self.text!r} never comes")
+        raise ValueError(f"cron expression {self.text!r} never matches")
 
     def last_run(self, at: datetime, zone: tzinfo) -> datetime:
-        """The latest time up to an instant."""
+        """The latest run up to an instant."""
         for day in self._days(_local(at, zone).date() + _DAY, -_DAY):
             for instant in reversed(self._instants(day, zone)):
                 if instant <= at:
                     return instant
-        raise ValueError(f"{self.text!r} never comes")
+        raise ValueError(f"cron expression {self.text!r} never matches")
 
     def _days(self, first: date, step: timedelta) -> Iterator[date]:
         _, _, day_word, _, weekday_word = self.text.split()
@@ -151,16 +153,16 @@ class Cron:
                 yield day
 
     def _instants(self, day: date, zone: tzinfo) -> list[datetime]:
-        follows_real_time = self.text.split()[1].startswith("*")
+        follows_elapsed_time = self.text.split()[1].startswith("*")
         found: set[datetime] = set()
         for hour in self.hours:
             for minute in self.minutes:
                 wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
                 if _exists(wall):
                     found.add(wall.astimezone(UTC))
-                    if follows_real_time:
+                    if follows_elapsed_time:
                         found.add(wall.replace(fold=1).astimezone(UTC))
-                elif not follows_real_time:
+                elif not follows_elapsed_time:
                     while not _exists(wall):
                         wall += _MINUTE
                     found.add(wall.astimezone(UTC))
@@ -172,7 +174,7 @@ def _numbers(word: str, name: str, low: int, high: int) -> frozenset[int]:
     for part in word.split(","):
         match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?", part)
         if match is None:
-            raise ValueError(f"{part!r} is no {name} of a cron expression")
+            raise ValueError(f"{part!r} is not a valid {name} in a cron expression")
         first, last, step = match[1], match[2], match[3]
         start = low if first == "*" else _number(first, name)
         stop = high if first == "*" or (step and last is None) else _number(last or first, name)

@@ -1,4 +1,4 @@
-"""A DAG made of an app's own graph."""
+"""Build a DAG from an app's graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from airflow_provider_gearshift.hooks import GearshiftHook
 from airflow_provider_gearshift.operators import GearshiftBatchOperator
 from airflow_provider_gearshift.timetables import GearshiftTimetable
 
-_LONGEST_LOOK = 20.0  # Airflow gives up on a DAG file after 30 seconds, without saying whose fault it was
+_GRAPH_TIMEOUT = (
+    20.0  # seconds; below Airflow's own import timeout of 30, whose error would not name the cause
+)
 
 
 def gearshift_dag(
@@ -34,30 +36,30 @@ def gearshift_dag(
     state_folder: str | os.PathLike[str] | None = None,
     **dag_arguments: Any,
 ) -> DAG:
-    """The DAG of an app: a task for each pipeline that has intervals, after those that write what it reads.
+    """Build the DAG of an app: one task per pipeline with intervals, downstream of the pipelines whose tables it reads.
 
-    The DAG runs whenever an interval of one of them has ended, in the app's time zone, from `start_date` (of that zone, if it names none) on; a task
-    whose own interval did not end then is skipped. `catchup` makes up for all intervals since `start_date`.
-    `dag_arguments` are those of Airflow's `DAG`, such as `default_args={"retries": 3}`. The file is read with
-    `gearshift graph`, so changes to the app show when Airflow parses the DAG's file again; the connection is for
-    tasks only, since Airflow asks for none while it parses.
+    The DAG runs whenever an interval of any pipeline has ended, in the app's time zone, beginning at `start_date` (in
+    that zone if it has none); a task whose own interval has not ended is skipped. `catchup` runs all intervals since
+    `start_date`. `dag_arguments` are passed to Airflow's `DAG`, such as `default_args={"retries": 3}`. The app is
+    read with `gearshift graph` each time Airflow parses the DAG file. The connection is for tasks only, since
+    connections are not available during parsing.
     """
     hook = GearshiftHook(file=file, command=command, folder=folder, env=env)
-    graph = hook.read("graph", str(hook.file), timeout=_LONGEST_LOOK)
+    graph = hook.read("graph", str(hook.file), timeout=_GRAPH_TIMEOUT)
     pipelines = {each["name"]: each for each in graph["pipelines"] if each.get("intervals")}
     if not pipelines:
         raise AirflowException(
-            f"no pipeline of {hook.file} has intervals: declare one with freshness= and by="
+            f"no pipeline of {hook.file} has intervals: declare one with freshness= and event_time="
         )
-    _refuse_circles(pipelines, hook.file)
-    # The one method that Airflow leaves abstract is for partitioned timetables.
+    _reject_cycles(pipelines, hook.file)
+    # The only abstract method left is for partitioned timetables.
     timetable = GearshiftTimetable(  # pyright: ignore[reportAbstractUsage]
         [each["calendar"] for each in pipelines.values()],
         graph["timezone"],
         max(each["intervals"]["grace_seconds"] for each in pipelines.values()),
     )
-    # Intervals of one table are written one after the other: a run beside another would wait for it anyway.
-    usual: dict[str, Any] = {"max_active_runs": 1, "description": f"The intervals of {hook.file}"}
+    # Intervals of one table are written one at a time, so parallel runs would only wait for each other.
+    defaults: dict[str, Any] = {"max_active_runs": 1, "description": f"Intervals of {hook.file}"}
     dag = DAG(
         dag_id=dag_id or graph["app"],
         schedule=timetable,
@@ -65,9 +67,9 @@ def gearshift_dag(
         if start_date.tzinfo
         else start_date.replace(tzinfo=ZoneInfo(graph["timezone"])),
         catchup=catchup,
-        **{**usual, **dag_arguments},
+        **{**defaults, **dag_arguments},
     )
-    # The place that Airflow notes is where DAG() is called; people want to see where they called us.
+    # Airflow records where DAG() is called, which is this file; show the user's DAG file instead.
     dag.fileloc = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     tasks = {
         name: GearshiftBatchOperator(
@@ -83,7 +85,7 @@ def gearshift_dag(
             gearshift_conn_id=gearshift_conn_id,
             deferrable=deferrable,
             state_folder=state_folder,
-            # A pipeline whose interval did not end now is skipped; those after it may well have one.
+            # A skipped pipeline must not skip the ones downstream, whose intervals may have ended.
             trigger_rule=TriggerRule.NONE_FAILED,
             doc_md=f"`{each['file']}:{each['line']}`: {each['calendar']} to {_words(each['target'])}",
         )
@@ -100,8 +102,8 @@ def _words(store: Mapping[str, str]) -> str:
     return " ".join(f"{kind} {name}" for kind, name in store.items())
 
 
-def _refuse_circles(pipelines: Mapping[str, Any], file: Path) -> None:
-    """Pipelines that feed each other in a circle have no order."""
+def _reject_cycles(pipelines: Mapping[str, Any], file: Path) -> None:
+    """Require an order of the pipelines: no cycle of writers and readers."""
     left = {
         name: {other for other in each["after"] if other in pipelines} for name, each in pipelines.items()
     }
@@ -110,5 +112,5 @@ def _refuse_circles(pipelines: Mapping[str, Any], file: Path) -> None:
             del left[name]
     if left:
         raise AirflowException(
-            f"{', '.join(sorted(left))} in {file} read what the others of them write; in which order are they to run?"
+            f"pipelines {', '.join(sorted(left))} in {file} form a cycle: each reads what another writes"
         )

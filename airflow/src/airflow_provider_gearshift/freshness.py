@@ -1,4 +1,4 @@
-"""How fresh a pipeline's result is, from what Gearshift's commands say. Pure."""
+"""How fresh a pipeline's result is, from the JSON of Gearshift's commands. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_gearshift.calendars import parse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """Up to when the result is complete, and up to when it is wanted to be."""
+    """Up to when the result is complete, and up to when it has to be."""
 
     until: datetime | None
     wanted: datetime
@@ -21,18 +21,18 @@ class Freshness:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the promise is kept."""
+        """Whether the result is complete enough."""
         return self.until is not None and self.until >= self.wanted
 
     def __str__(self) -> str:
-        so_far = f"complete up to {self.until.isoformat()}" if self.until else "nothing yet"
+        so_far = f"complete up to {self.until.isoformat()}" if self.until else "no result yet"
         return f"{so_far} ({self.why}), wanted up to {self.wanted.isoformat()}"
 
 
 def wanted_until(
     pipeline: Mapping[str, Any], timezone: str, now: datetime, max_age: timedelta | None
 ) -> datetime:
-    """What a pipeline's promise says: the end of the last interval that is over, or so long ago.
+    """When a result has to be complete: at the end of the last closed interval, or at its maximum age.
 
     >>> month = {"calendar": "1 month", "intervals": {"grace_seconds": 0}, "freshness_seconds": 2592000.0}
     >>> wanted_until(month, "UTC", datetime(2026, 3, 31, 12, tzinfo=UTC), None).isoformat()
@@ -52,17 +52,17 @@ def complete_until(
     app: str,
     now: datetime,
 ) -> tuple[datetime | None, str]:
-    """Up to when a pipeline has worked off what there was, and how that is known."""
+    """Up to when a pipeline has processed its input, and how that is known."""
     name = pipeline["name"]
     ledger = next((each for each in ledgers if (each["app"], each["pipeline"]) == (app, name)), None)
     if pipeline.get("intervals"):
-        # A run before the interval's end saw only a part of it.
+        # A run before the interval's end saw only part of it.
         ends = [
             datetime.fromisoformat(each["end"])
             for each in (ledger or {}).get("intervals", ())
             if datetime.fromisoformat(each["began"]) >= datetime.fromisoformat(each["end"])
         ]
-        # What failed and has no result yet is a gap: up to there the result is complete, and no further.
+        # A failed interval without a result is a gap: the result is complete only up to there.
         known = {each["start"] for each in (ledger or {}).get("intervals", ())}
         gaps = [
             datetime.fromisoformat(each["start"])
@@ -70,16 +70,16 @@ def complete_until(
             if each["start"] not in known
         ]
         if ends and gaps and min(gaps) < max(ends):
-            return min(gaps), "an interval that failed"
-        return max(ends, default=None), "its last interval"
+            return min(gaps), "a failed interval"
+        return max(ends, default=None), "last interval"
     running = _running(runner, app, name)
     if running is not None and running["lag"] == 0:
-        return now, "it runs and has nothing left to do"
+        return now, "running, without lag"
     if running is not None and running["latency_p99_ms"] is not None:
-        return now - timedelta(milliseconds=running["latency_p99_ms"]), "the p99 of its latency"
+        return now - timedelta(milliseconds=running["latency_p99_ms"]), "p99 latency"
     recent = (ledger or {}).get("recent") or ()
     last = datetime.fromtimestamp(recent[-1]["timestamp_ms"] / 1000, UTC) if recent else None
-    return last, "its last batch"
+    return last, "last batch"
 
 
 def _running(runner: Mapping[str, Any] | None, app: str, name: str) -> Mapping[str, Any] | None:

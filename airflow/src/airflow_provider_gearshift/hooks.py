@@ -1,4 +1,4 @@
-"""How the `gearshift` command is found and called. Gearshift is never imported: it has an environment of its own."""
+"""Find and call the `gearshift` command. Gearshift itself is never imported: it has its own environment."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 class GearshiftHook(BaseHook):
     """The `gearshift` command of an app.
 
-    The command is `command`, else that of the connection, else $GEARSHIFT_COMMAND, else `gearshift` on the path. A
-    connection of type `gearshift` has it in its extra, with a folder and an environment to run it in:
+    The command is `command`, or else that of the connection, $GEARSHIFT_COMMAND, or `gearshift` on the PATH. A
+    connection of type `gearshift` has it in its extra, optionally with a folder and environment variables:
     `{"command": "/srv/shop/.venv/bin/gearshift", "folder": "/srv/shop", "env": {"GEARSHIFT_PROFILE": "production"}}`.
     """
 
@@ -48,10 +48,12 @@ class GearshiftHook(BaseHook):
         self.folder = Path(chosen).absolute() if chosen else self.file.parent
         self.env = {**_inherited(), **extra.get("env", {}), **(env or {})}
         if not self.folder.is_dir():
-            raise AirflowFailException(f"no folder {self.folder} to run {self.words[0]} in")
+            raise AirflowFailException(
+                f"folder {self.folder}, in which to run {self.words[0]}, does not exist"
+            )
 
     def read(self, *words: str, timeout: float = 60) -> Any:
-        """What a command that only looks prints as JSON."""
+        """Run a read-only command and return its JSON output."""
         command = [*self.words, *words, "-o", "json"]
         called = shlex.join(command)
         try:
@@ -76,35 +78,37 @@ class GearshiftHook(BaseHook):
             return json.loads(done.stdout)
         except ValueError:
             raise AirflowFailException(
-                f"{called} printed no JSON but {done.stdout[:200]!r}; is this the gearshift command?"
+                f"{called} did not print JSON but {done.stdout[:200]!r}; check that it is the gearshift command"
             ) from None
 
     def pipeline(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The graph of the app, and of it one pipeline."""
+        """The app's graph and one of its pipelines."""
         graph = self.read("graph", str(self.file))
         found = next((each for each in graph["pipelines"] if each["name"] == name), None)
         if found is None:
-            names = ", ".join(each["name"] for each in graph["pipelines"]) or "none"
-            raise AirflowFailException(f"no pipeline {name!r} in {self.file}; there are {names}")
+            names = (
+                ", ".join(each["name"] for each in graph["pipelines"]) or "another file: this one has none"
+            )
+            raise AirflowFailException(f"unknown pipeline {name!r} in {self.file}; use {names}")
         return graph, found
 
 
 def _find(command: str) -> list[str]:
-    """The words of a command, its program found."""
+    """The command line, with the program resolved on the PATH."""
     words = shlex.split(command)
     program = shutil.which(words[0]) if words else None
     if program is None:
         raise AirflowFailException(
-            f"no command {command!r}; name Gearshift's own with command=, in the connection's extra, "
-            "or in GEARSHIFT_COMMAND, such as /srv/shop/.venv/bin/gearshift"
+            f"command {command!r} not found; set command=, the connection's extra or GEARSHIFT_COMMAND "
+            "to Gearshift's command, such as /srv/shop/.venv/bin/gearshift"
         )
     return [program, *words[1:]]
 
 
 def _inherited() -> dict[str, str]:
-    """Our environment without Airflow's own settings, which hold the keys to its database.
+    """The current environment without Airflow's settings, which contain the credentials of its database.
 
-    GEARSHIFT_COMMAND goes too: it is a setting of ours, and Gearshift refuses those that it does not know.
+    GEARSHIFT_COMMAND is removed too: Gearshift rejects settings that it does not know.
     """
-    ours = ("AIRFLOW", "_AIRFLOW", "GEARSHIFT_COMMAND")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    removed = ("AIRFLOW", "_AIRFLOW", "GEARSHIFT_COMMAND")
+    return {name: value for name, value in os.environ.items() if not name.startswith(removed)}

@@ -1,11 +1,11 @@
-"""Runs one command apart from whoever started it, and keeps what it says in a folder.
+"""Run one command detached from the process that started it, and store its output in a folder.
 
     python keeper.py FOLDER SECONDS COMMAND…
 
 The output goes to the files `log` (stderr) and `data` (stdout), the exit code to `exit`. A file `cancel` in the folder,
-or SIGTERM, ends the command: TERM to its process group, so many seconds, then KILL. A lock on `alive` is held for
-as long as there is a keeper, one on `busy` for as long as there is a command, so that nobody mistakes another process
-for either. Only the standard library, so that it starts at once.
+or SIGTERM, stops the command: TERM to its process group, then KILL after SECONDS. The keeper holds a lock on `alive`
+and the command one on `busy`, so that neither is mistaken for another process with the same id. Uses only the
+standard library, to start fast.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from typing import TextIO
 
 
 def main(folder: Path, patience: float, command: list[str]) -> None:
-    """Leave the parent, run the command, write down how it ended."""
+    """Detach, run the command, store its exit code."""
     alive = _lock(folder / "alive")
     if os.fork():
-        os._exit(0)  # the lock is the child's now, and nobody has to wait for it
+        os._exit(0)  # the child now holds the lock, and the parent process is free
 
     def cancel(*_: object) -> None:
         (folder / "cancel").touch()
@@ -40,7 +40,7 @@ def main(folder: Path, patience: float, command: list[str]) -> None:
                 process_group=0,
             )
         except OSError as error:
-            log.write(f"error: {command[0]} does not start: {error.strerror}\n".encode())
+            log.write(f"error: {command[0]} cannot be started: {error.strerror}\n".encode())
             _write(folder / "exit", "127")
             return
     busy.close()
@@ -50,7 +50,7 @@ def main(folder: Path, patience: float, command: list[str]) -> None:
 
 
 def _wait(child: subprocess.Popen[bytes], cancel: Path, patience: float) -> int:
-    """The command's exit code, once it has ended by itself or been ended."""
+    """Wait for the command to exit, or stop it when cancelled; return its exit code."""
     while not cancel.exists():
         try:
             return child.wait(timeout=0.2)
@@ -61,7 +61,7 @@ def _wait(child: subprocess.Popen[bytes], cancel: Path, patience: float) -> int:
         code = child.wait(timeout=patience)
     except subprocess.TimeoutExpired:
         code = None
-    _signal(child.pid, signal.SIGKILL)  # whatever of its group is left
+    _signal(child.pid, signal.SIGKILL)  # whatever is left of its process group
     return child.wait() if code is None else code
 
 
@@ -77,7 +77,7 @@ def _lock(path: Path) -> TextIO:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write a file atomically."""
     new = path.with_suffix(".new")
     new.write_text(text, encoding="utf-8")
     new.replace(path)

@@ -1,4 +1,4 @@
-"""Runs one interval of one pipeline."""
+"""Run one interval of a pipeline."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow_provider_gearshift.calendars import Calendar, parse
 from airflow_provider_gearshift.hooks import GearshiftHook
 from airflow_provider_gearshift.run import Run
-from airflow_provider_gearshift.triggers import GearshiftRunTrigger, outcome, tell
+from airflow_provider_gearshift.triggers import GearshiftRunTrigger, log_output, outcome
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_WRONG_USE = 2
+_USAGE_ERROR = 2
 
 
 class GearshiftBatchOperator(BaseOperator):
-    """Runs `gearshift batch run FILE PIPELINE` for the interval of a DAG run; run again, it replaces its result.
+    """Run `gearshift batch run FILE PIPELINE` for the interval of a DAG run; a rerun replaces the result.
 
-    :param file: The app's file; relative to `folder` if that is given.
+    :param file: The app's file, relative to `folder` if set.
     :param pipeline: The pipeline's name.
-    :param interval_start: The interval's start as an ISO time. Without it, the data interval of the DAG run, and where
-        that has none, as with `schedule="@daily"`, the last interval of the pipeline that was over by then.
+    :param interval_start: The interval's start in ISO 8601. Default: the data interval of the DAG run, or if that is
+        empty, as with `schedule="@daily"`, the pipeline's last interval that had ended by then.
     :param interval_end: The interval's end.
-    :param calendar: The pipeline's calendar, such as `1 month`, where the DAG has runs that are none of its own: it
-        is then run when one of its intervals has just ended, and skipped otherwise.
-    :param timezone: The app's time zone, in which the calendar counts.
-    :param command: Gearshift's command; see `GearshiftHook` for what else may name it.
-    :param folder: Where the command runs and finds its `gearshift.toml`; the file's folder without it.
-    :param env: More for the command's environment; secrets are better kept in the connection.
-    :param gearshift_conn_id: A connection that names command, folder and environment.
-    :param deferrable: Give the worker's slot back while the command runs. It goes on beside the worker, so worker and
-        triggerer share a machine, or at least the `state_folder`.
-    :param state_folder: Where runs keep their output until they are over; `gearshift` in AIRFLOW_HOME without it.
+    :param calendar: The pipeline's calendar, such as `1 month`, if the DAG also runs at other times: the task then runs
+        when one of its intervals has just ended, and is skipped otherwise.
+    :param timezone: The app's time zone, for the calendar.
+    :param command: Gearshift's command; see `GearshiftHook` for the defaults.
+    :param folder: The working folder, with `gearshift.toml`. Default: the folder of the file.
+    :param env: Additional environment variables; keep secrets in the connection.
+    :param gearshift_conn_id: A connection with command, folder and environment.
+    :param deferrable: Free the worker slot while the command runs. The command runs detached on the worker's machine,
+        so worker and triggerer must share that machine, or at least the `state_folder`.
+    :param state_folder: Where the output of active runs is stored. Default: `gearshift` in AIRFLOW_HOME.
     """
 
     template_fields: Collection[str] = (
@@ -87,10 +87,10 @@ class GearshiftBatchOperator(BaseOperator):
         self.state_folder = os.fspath(state_folder) if state_folder is not None else None
         self._run: Run | None = None
         if (interval_start is None) != (interval_end is None):
-            raise AirflowException(f"{self.task_id}: give both interval_start and interval_end, or neither")
+            raise AirflowException(f"{self.task_id}: set both interval_start and interval_end, or neither")
 
     def execute(self, context: Context) -> Any:
-        """Start the run, and follow it here or let the triggerer follow it."""
+        """Start the run, then follow it here or in the triggerer."""
         hook = GearshiftHook(
             file=self.file,
             command=self.command,
@@ -111,40 +111,40 @@ class GearshiftBatchOperator(BaseOperator):
                 method_name="execute_complete",
             )
         while not run.is_over:
-            tell(self.log, run)
+            log_output(self.log, run)
             time.sleep(0.2)
-        tell(self.log, run)
+        log_output(self.log, run)
         run.kill()
         return self._result(outcome(run))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """What the triggerer's event means for the task."""
+        """Finish the task with the triggerer's event."""
         if "error" in event:
             raise AirflowException(event["error"])
         if event["timed_out"]:
             Run(Path(event["folder"])).forget()
-            raise AirflowException(f"ended after the execution_timeout of {self.execution_timeout}")
+            raise AirflowException(f"stopped after the execution_timeout of {self.execution_timeout}")
         return self._result(event)
 
     def on_kill(self) -> None:
-        """The task is being killed: end the run. Its keeper sees to it, however soon this process is gone."""
+        """Stop the run when the task is killed; its keeper does so even if this process exits first."""
         if self._run is not None:
-            self._run.ask_to_end()
+            self._run.request_stop()
 
     def _result(self, ended: dict[str, Any]) -> list[dict[str, Any]]:
-        """The intervals that were run, as Gearshift tells of them."""
+        """The intervals that were run, as reported by Gearshift."""
         Run(Path(ended["folder"])).forget()
         code, words = ended["exit"], ended["words"]
         if code is None:
             raise AirflowException(
-                "gearshift was killed together with its keeper; was the machine out of memory?"
+                "gearshift and its keeper were killed; check whether the machine ran out of memory"
             )
         if code < 0:
-            raise AirflowException(f"gearshift was ended by signal {-code}")
-        if code == _WRONG_USE:
-            raise AirflowFailException(words)  # as wrong the next time, so not tried again
+            raise AirflowException(f"gearshift was terminated by signal {-code}")
+        if code == _USAGE_ERROR:
+            raise AirflowFailException(words)  # a retry would fail the same way
         if code != 0:
-            raise AirflowException(words or f"gearshift ended with exit code {code}")
+            raise AirflowException(words or f"gearshift exited with code {code}")
         for each in ended["data"]:
             self.log.info(
                 "%s to %s: %s rows in %s s", *(each.get(name) for name in ("start", "end", "rows", "seconds"))
@@ -152,7 +152,7 @@ class GearshiftBatchOperator(BaseOperator):
         return ended["data"]
 
     def _interval(self, context: Context, hook: GearshiftHook) -> tuple[str, str]:
-        """The interval's ends, as the command takes them."""
+        """The interval's start and end, as arguments of the command."""
         if self.interval_start is not None and self.interval_end is not None:
             return self.interval_start, self.interval_end
         dag_run = context["dag_run"]  # pyright: ignore[reportTypedDictNotRequiredAccess]  (a task that runs has one)
@@ -171,18 +171,18 @@ class GearshiftBatchOperator(BaseOperator):
         return calendar.last_run(last - timedelta(microseconds=1), zone).isoformat(), last.isoformat()
 
     def _calendar(self, hook: GearshiftHook) -> tuple[Calendar, ZoneInfo]:
-        """The calendar that was given, else the one that the app declares."""
+        """The given calendar, or the one that the app declares."""
         if self.calendar is not None:
             return parse(self.calendar), ZoneInfo(self.timezone)
         graph, pipeline = hook.pipeline(self.pipeline)
         if not pipeline.get("intervals"):
             raise AirflowFailException(
-                f"pipeline {self.pipeline} of {hook.file} has no intervals: declare it with by="
+                f"pipeline {self.pipeline} of {hook.file} has no intervals: declare it with event_time="
             )
         return parse(pipeline["calendar"]), ZoneInfo(graph["timezone"])
 
     def _folder_for(self, context: Context) -> Path:
-        """This try's folder, when what an earlier try of the task may have left is ended: two would be in each other's way."""
+        """The folder of this attempt; stops what an earlier attempt left running, since two runs would conflict."""
         ti = context["ti"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
         root = (
             self.state_folder or Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "gearshift"
@@ -190,7 +190,7 @@ class GearshiftBatchOperator(BaseOperator):
         names = [ti.dag_id, ti.run_id, ti.task_id, str(ti.map_index if ti.map_index is not None else -1)]
         task = Path(root, *(re.sub(r"[^A-Za-z0-9_.+-]", "_", name) for name in names))
         for left in task.glob("*"):
-            self.log.info("ending what an earlier try has left in %s", left)
+            self.log.info("stopping what an earlier attempt left in %s", left)
             Run(left).end()
             Run(left).forget()
         return task / str(ti.try_number)

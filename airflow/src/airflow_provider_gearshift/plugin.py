@@ -1,4 +1,4 @@
-"""Tells Airflow of the timetable, which its scheduler reads back from the database."""
+"""Register the timetable, which Airflow's scheduler deserializes from the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_provider_gearshift.timetables import GearshiftTimetable
 
 
 class GearshiftPlugin(AirflowPlugin):
-    """What a DAG needs of us outside of its tasks."""
+    """The provider's plugin."""
 
     name = "gearshift"
-    timetables = [GearshiftTimetable]  # noqa: RUF012  (Airflow's own way to say it)
+    timetables = [GearshiftTimetable]  # noqa: RUF012  (as Airflow's API requires)

@@ -1,4 +1,4 @@
-"""One run of the command, known by its folder: whoever has the folder can follow it, end it, or take it over."""
+"""One run of the command, identified by its folder: any process with the folder can follow, stop or resume it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-PATIENCE = 20.0
-"""Seconds a command has to end by itself when it is cancelled."""
+GRACE_PERIOD = 20.0
+"""Seconds between TERM and KILL when a command is cancelled."""
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command that goes on whatever becomes of the process that started it."""
+    """A command that keeps running if the process that started it exits."""
 
     folder: Path
 
     @classmethod
     def start(cls, folder: Path, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Run:
-        """Start a command in its own session; its environment is handed over and never written down."""
+        """Start a command in its own session; its environment is passed on and never stored."""
         folder.mkdir(parents=True, mode=0o700)
-        # The keeper leaves its parent at once, so this is no wait for the command.
+        # The keeper detaches at once, so this does not wait for the command.
         subprocess.run(
-            [sys.executable, "-I", str(_KEEPER), str(folder), str(PATIENCE), *command],
+            [sys.executable, "-I", str(_KEEPER), str(folder), str(GRACE_PERIOD), *command],
             cwd=cwd,
             env=dict(env),
             stdin=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs, and for good if it was killed together with its keeper."""
+        """The exit code; None while running, and also if it was killed together with its keeper."""
         try:
             return int((self.folder / "exit").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -59,19 +59,19 @@ class Run:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its keeper lives."""
+        """Whether its keeper is running."""
         return _is_locked(self.folder / "alive")
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or the other."""
+        """Whether it has ended, normally or not."""
         return not self.is_kept or self.exit_code is not None
 
     def new_lines(self) -> list[str]:
-        """What it has said on stderr since this was last asked, by whomever."""
+        """The lines on stderr since the last call from any process."""
         seen = self.folder / "seen"
         offset = int(seen.read_text(encoding="utf-8")) if seen.exists() else 0
-        over = self.is_over  # asked first: what comes before the end must not be missed
+        over = self.is_over  # read before the log, so that no line before the end is missed
         try:
             with (self.folder / "log").open("rb") as log:
                 log.seek(offset)
@@ -84,7 +84,7 @@ class Run:
         return text[:whole].decode(errors="replace").splitlines()
 
     def data(self) -> list[dict[str, Any]]:
-        """The JSON objects that it has printed, one a line; other lines are somebody's stray words."""
+        """The JSON objects it printed, one per line; other lines are ignored."""
         try:
             lines = (self.folder / "data").read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -99,8 +99,8 @@ class Run:
                 found.append(cast("dict[str, Any]", value))
         return found
 
-    def last_words(self, count: int = 10) -> str:
-        """The end of what it said on stderr, for the error that is made of it."""
+    def error_output(self, count: int = 10) -> str:
+        """The end of its stderr, from the last error on, for an error message."""
         try:
             lines = (self.folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -108,27 +108,27 @@ class Run:
         errors = [index for index, line in enumerate(lines) if line.startswith("error: ")]
         return "\n".join(lines[errors[-1] :][:count] if errors else lines[-count:])
 
-    def ask_to_end(self) -> None:
-        """Have its keeper end it; returns at once."""
+    def request_stop(self) -> None:
+        """Ask its keeper to stop it; return at once."""
         if self.is_here:
             (self.folder / "cancel").touch()
 
     def kill(self) -> None:
-        """KILL what is left of it: a command that its keeper does not end, or whose keeper was killed."""
+        """Kill what is left: a command that its keeper did not stop, or whose keeper was killed."""
         if _is_locked(self.folder / "busy"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 os.killpg(int((self.folder / "group").read_text(encoding="utf-8")), signal.SIGKILL)
 
     def end(self) -> None:
-        """End it, and return when it has ended."""
-        self.ask_to_end()
-        deadline = time.monotonic() + PATIENCE + 5
+        """Stop it and wait until it has ended."""
+        self.request_stop()
+        deadline = time.monotonic() + GRACE_PERIOD + 5
         while not self.is_over and time.monotonic() < deadline:
             time.sleep(0.1)
         self.kill()
 
     def forget(self) -> None:
-        """Remove its folder, and those above it of which it was the last."""
+        """Remove its folder and the parent folders that become empty."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             for above in self.folder.parents:

@@ -1,4 +1,4 @@
-"""Waits until a pipeline's result is as fresh as promised."""
+"""Wait until a pipeline's result is as fresh as declared."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class GearshiftFreshnessSensor(BaseSensorOperator):
-    """Waits until a pipeline, in whatever gear it runs, keeps the promise that its app declares.
+    """Wait until a pipeline, in any gear, keeps the freshness that its app declares.
 
-    A pipeline of intervals keeps it when the last interval that is over has been run; any other when it runs and has
-    nothing left to do, when its measured latency is within the promise, or when its last batch is.
+    A pipeline with intervals does when the last interval that has ended was run; any other does when it is running
+    without lag, or when its measured latency or the age of its last batch is within the freshness.
 
-    :param file: The app's file; relative to `folder` if that is given.
+    :param file: The app's file, relative to `folder` if set.
     :param pipeline: The pipeline's name.
-    :param max_age: How old the result may be, instead of the promise.
-    :param until: Up to when the result has to be complete, as an ISO time, instead of the promise; such as
+    :param max_age: The maximum age of the result, instead of the declared freshness.
+    :param until: Up to when the result has to be complete, in ISO 8601, instead of the declared freshness; such as
         `{{ data_interval_end }}`.
     :param command: Gearshift's command, with `folder`, `env` and `gearshift_conn_id` as in `GearshiftBatchOperator`.
 
-    The other arguments are those of every sensor. It looks once a minute and gives the worker back in between.
+    Other arguments are those of every sensor. It pokes once a minute and frees the worker slot in between.
     """
 
     template_fields: Collection[str] = ("file", "pipeline", "until", "command", "folder")
@@ -60,10 +60,10 @@ class GearshiftFreshnessSensor(BaseSensorOperator):
         self.env = dict(env) if env is not None else None
         self.gearshift_conn_id = gearshift_conn_id
         if max_age is not None and until is not None:
-            raise AirflowFailException(f"{self.task_id}: give max_age or until, not both")
+            raise AirflowFailException(f"{self.task_id}: set max_age or until, not both")
 
     def poke(self, context: Context) -> bool:
-        """Look once."""
+        """Check the freshness once."""
         hook = GearshiftHook(
             file=self.file,
             command=self.command,

@@ -1,4 +1,4 @@
-"""A schedule made of Gearshift's calendars."""
+"""A timetable from Gearshift's calendars."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class GearshiftTimetable(Timetable):
-    """A run whenever an interval of one of the calendars is over, in the time zone of the app.
+    """Schedules a run at the end of every interval of any of the calendars, in the app's time zone.
 
-    The data interval of a run is the time since the run before it. With one calendar that is its interval, also
-    where clocks change; with several, each task finds out whether one of its own has just ended. `grace` seconds
-    pass between the end of an interval and its run.
+    The data interval of a run is the time since the previous run. With one calendar it is the calendar's interval, also
+    across clock changes; with several, each task checks whether one of its own intervals has just ended. A run
+    starts `grace` seconds after the end of its interval.
     """
 
     def __init__(self, calendars: Sequence[str], timezone: str = "UTC", grace: float = 0) -> None:
@@ -33,27 +33,27 @@ class GearshiftTimetable(Timetable):
 
     @property
     def summary(self) -> str:
-        """What the list of DAGs shows."""
+        """The text in the list of DAGs."""
         return ", ".join(self.calendars)
 
     def serialize(self) -> dict[str, Any]:
-        """For the database."""
+        """Serialize for the database."""
         return {"calendars": self.calendars, "timezone": self.timezone, "grace": self.grace}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """From the database."""
+        """Deserialize from the database."""
         return cls(data["calendars"], data["timezone"], data["grace"])
 
     def infer_manual_data_interval(self, *, run_after: pendulum.DateTime) -> DataInterval:
-        """The last interval that was over then."""
+        """The last interval that had ended by then."""
         end = self._last(run_after)
         return DataInterval(start=self._last(end - _INSTANT), end=end)
 
     def next_dagrun_info(
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        """The interval after the last one; without catch-up, none before the latest that is over."""
+        """The interval after the last one; without catch-up, the latest that has ended or a later one."""
         start = last_automated_data_interval.end if last_automated_data_interval else None
         if restriction.earliest is not None:
             earliest = self._next(restriction.earliest - _INSTANT)
@@ -65,9 +65,8 @@ class GearshiftTimetable(Timetable):
             return None
         if restriction.latest is not None and start > restriction.latest:
             return None
-        end = self._next(
-            start
-        )  # also where the calendars have changed, and the last run ended between two ends
+        # Also right if the calendars have changed and the last run ended within an interval.
+        end = self._next(start)
         return DagRunInfo(run_after=end + self._wait, data_interval=DataInterval(start, end))
 
     @property
@@ -82,7 +81,7 @@ class GearshiftTimetable(Timetable):
 
 
 def _utc(moment: datetime) -> datetime:
-    """A plain datetime: pendulum's own subtract and compare in ways of their own."""
+    """A plain datetime, since pendulum subtracts and compares differently."""
     return datetime.fromtimestamp(0, UTC) + (moment - datetime.fromtimestamp(0, UTC))
 
 

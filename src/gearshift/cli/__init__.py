@@ -1,4 +1,4 @@
-"""The command line. Each verb imports what it needs when it runs, so that `--help` is instant."""
+"""The command line. Each command imports what it needs when it runs, so that `--help` is instant."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import typer
 
 from gearshift.cli import (
     batch,
+    cleaning,
+    console,
     graph,
     groups,
     inspecting,
     letters,
+    logs,
     recovering,
     running,
     stack,
-    topics,
     warehouse,
 )
 from gearshift.cli.output import explain
+from gearshift.cli.projects import demo, init
+from gearshift.cli.topic import topics
 from gearshift.errors import GearshiftError
 
 app = typer.Typer(
@@ -32,13 +36,25 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import gearshift
+
+        typer.echo(f"gearshift {gearshift.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
-    log_format: Annotated[str, typer.Option(help="text or json")] = "text",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
-    profile: Annotated[str | None, typer.Option(help="The [profile.NAME] of gearshift.toml to use.")] = None,
+    log_format: Annotated[str, typer.Option(help="Log format: text or json.")] = "text",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more to stderr.")] = False,
+    profile: Annotated[str | None, typer.Option(help="The profile of gearshift.toml to use.")] = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print the version."),
+    ] = False,
 ) -> None:
-    """Options that come before the verb."""
+    """Options before the command."""
     from gearshift.cli.output import set_up_logging, use_profile
 
     if log_format not in ("text", "json"):
@@ -47,19 +63,25 @@ def options(
     use_profile(profile)
 
 
+app.command()(init.init)
+app.command()(demo.demo)
 app.command()(running.run)
 app.command()(running.check)
 app.command()(running.shift)
+app.command()(running.why)
 app.command()(recovering.reset)
 app.command()(recovering.resume)
 app.command()(recovering.rename)
 app.command()(graph.graph)
+app.command()(console.console)
 app.command()(inspecting.status)
 app.command()(inspecting.ledger)
+app.command()(logs.logs)
 app.command()(warehouse.sql)
 app.command()(stack.up)
 app.command()(stack.down)
 app.command()(stack.doctor)
+app.command()(cleaning.clean)
 app.add_typer(batch.app, name="batch")
 app.add_typer(groups.app, name="group")
 app.add_typer(letters.app, name="dlq")
@@ -68,7 +90,7 @@ app.add_typer(warehouse.app, name="table")
 
 
 def main() -> None:
-    """The entrance: an error of ours is a sentence, not a traceback."""
+    """Run the command line; a GearshiftError prints as a message, not as a traceback."""
     try:
         app()
     except GearshiftError as error:

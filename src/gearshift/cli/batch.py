@@ -1,4 +1,4 @@
-"""`gearshift batch`: runs and lists the intervals of pipelines that have a calendar."""
+"""`gearshift batch`: run and list the intervals of pipelines."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import json
 import signal
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
 from gearshift.cli.running import FileArgument
 
-if TYPE_CHECKING:
-    from gearshift.pipelines.interval_states import Status
-
-app = typer.Typer(help="Batch on a calendar: run and list intervals.", no_args_is_help=True)
+app = typer.Typer(help="Run and list the intervals of batch pipelines.", no_args_is_help=True)
 
 
 @app.command()
@@ -24,35 +21,38 @@ def run(
     file: FileArgument,
     pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
     start: Annotated[
-        str, typer.Option("--from", help="The first interval begins here or later.", show_default=False)
+        str,
+        typer.Option("--from", help="Run intervals that start at this time or later.", show_default=False),
     ],
     end: Annotated[
-        str, typer.Option("--to", help="The last interval begins before this.", show_default=False)
+        str, typer.Option("--to", help="Run intervals that start before this time.", show_default=False)
     ],
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Run every interval that begins in [FROM, TO), oldest first; each replaces what it wrote before.
+    """Run every interval that starts in [FROM, TO), oldest first; each replaces its previous result.
 
-    Times are ISO, 2026-01-01 or 2026-01-01T06:00+01:00, and without an offset in the app's time zone.
+    Times are ISO 8601, 2026-01-01 or 2026-01-01T06:00+01:00; without an offset, in the app's time zone.
     """
-    from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
+    from gearshift.pipelines.intervals.selection import intervals_to_run, pipeline_of_intervals
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
     loaded = load_app(file)
     chosen = pipeline_of_intervals(loaded.graph, pipeline)
     intervals = intervals_to_run(loaded.graph, chosen, _moment("--from", start), _moment("--to", end))
-    from gearshift.runner import batches  # which brings Spark along
+    from gearshift.runner import batches  # imports Spark
 
     signal.signal(signal.SIGTERM, _as_interrupt)
     done = 0
     try:
-        with batches.opened(loaded, settings) as engine:
-            for entry in batches.run_all(engine, chosen, intervals, "batch run"):
+        with batches.opened(loaded, settings) as context:
+            for entry in batches.run_all(context, chosen, intervals, "batch run"):
                 done += 1
-                _tell(entry.as_json(), output)
+                _report(entry.as_json(), output)
     except KeyboardInterrupt:
-        say(f"stopped after {done} of {len(intervals)} intervals; the same command runs them again")
+        say(
+            f"stopped after {done} of {len(intervals)} intervals; run the same command again to complete them"
+        )
         raise typer.Exit(1) from None
 
 
@@ -60,12 +60,16 @@ def run(
 def list_intervals(
     file: FileArgument,
     pipeline: Annotated[
-        str | None, typer.Argument(help="One pipeline; all of them without.", show_default=False)
+        str | None, typer.Argument(help="A pipeline; default: all.", show_default=False)
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """List the intervals of pipelines that have a calendar: open, due, failed, done, late or too late; without Spark."""
-    from gearshift.runner.intervals import look_at, pipeline_of_intervals
+    """List intervals and their states: open, due, failed, done, late or too late. Does not start Spark."""
+    from gearshift.pipelines.intervals.selection import (
+        describe_interval,
+        pipeline_of_intervals,
+        survey_intervals,
+    )
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
@@ -78,13 +82,13 @@ def list_intervals(
     )
     found: list[dict[str, Any]] = []
     for each in chosen:
-        seen = look_at(loaded, settings, each, datetime.now(UTC))
+        seen = survey_intervals(loaded, settings, each, datetime.now(UTC))
         if seen is None:
-            say(f"{each.name}: a source of it does not exist yet")
+            say(f"{each.name}: one of its source tables does not exist yet")
             continue
-        found += [_as_json(each.name, status) for status in seen.statuses]
+        found += [describe_interval(each.name, status) for status in seen.statuses]
         if seen.without_time:
-            say(f"{each.name}: {seen.without_time:,} rows have no time, and so are in no interval")
+            say(f"{each.name}: {seen.without_time:,} rows have no event time and are in no interval")
     if output is Output.JSON:
         print_json(found)
         return
@@ -107,26 +111,11 @@ def list_intervals(
     console.print(shown if found else "no intervals yet")
     for entry in found:
         if entry["error"]:
-            words = f"{entry['pipeline']} {entry['start']}, {entry['tries']} times: {entry['error']}"
-            console.print(f"[red]{escape(words)}[/]", soft_wrap=True)
+            message = f"{entry['pipeline']} {entry['start']}, {entry['tries']} times: {entry['error']}"
+            console.print(f"[red]{escape(message)}[/]", soft_wrap=True)
 
 
-def _as_json(pipeline: str, status: Status) -> dict[str, Any]:
-    names = ("rows", "inputs", "began", "seconds", "version", "why")
-    ran = status.entry.as_json() if status.entry is not None else dict.fromkeys(names)
-    return {
-        "pipeline": pipeline,
-        "start": status.interval.start.isoformat(),
-        "end": status.interval.end.isoformat(),
-        "state": str(status.state),
-        "late_rows": status.late_rows,
-        "error": status.failure.error if status.failure is not None else None,
-        "tries": status.failure.tries if status.failure is not None else 0,
-        **{name: ran[name] for name in names},
-    }
-
-
-def _tell(entry: dict[str, Any], output: Output) -> None:
+def _report(entry: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         sys.stdout.write(json.dumps(entry) + "\n")
     else:
@@ -146,7 +135,8 @@ def _moment(option: str, text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no ISO time, such as 2026-01-01 or 2026-01-01T06:00+01:00", param_hint=option
+            f"{text!r} is not an ISO 8601 time, such as 2026-01-01 or 2026-01-01T06:00+01:00",
+            param_hint=option,
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""`gearshift group`: consumer groups, how far behind they are, and where they go on."""
+"""`gearshift group`: list consumer groups, show their lag and reset their offsets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import typer
 from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
 
 if TYPE_CHECKING:
-    from gearshift.topics.group_tools import Groups, PartitionLag
+    from gearshift.topics.groups.tools import Groups, PartitionLag
 
-app = typer.Typer(help="Consumer groups: list, lag, reset.", no_args_is_help=True)
+app = typer.Typer(help="List consumer groups, show lag, reset offsets.", no_args_is_help=True)
 
 GroupArgument = Annotated[str, typer.Argument(help="The group's id.", show_default=False)]
-_EVERY = 2.0
+_REFRESH_SECONDS = 2.0
 
 
 @app.command("list")
 def list_groups(output: OutputOption = Output.TEXT) -> None:
-    """List the consumer groups, those of pipelines (APP.PIPELINE) as well."""
+    """List consumer groups, including those of pipelines (APP.PIPELINE)."""
     with _open() as groups:
         found = groups.describe()
     if output is Output.JSON:
@@ -33,7 +33,11 @@ def list_groups(output: OutputOption = Output.TEXT) -> None:
                     "protocol": group.kind,
                     "state": group.state,
                     "members": [
-                        {"client_id": member.client_id, "host": member.host, "partitions": len(member.places)}
+                        {
+                            "client_id": member.client_id,
+                            "host": member.host,
+                            "partitions": len(member.partitions),
+                        }
                         for member in group.members
                     ],
                 }
@@ -51,13 +55,11 @@ def list_groups(output: OutputOption = Output.TEXT) -> None:
 
 @app.command()
 def lag(
-    group: Annotated[
-        str | None, typer.Argument(help="One group; all of them without.", show_default=False)
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
+    group: Annotated[str | None, typer.Argument(help="A group id; default: all.", show_default=False)] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show how many records each group is behind, partition by partition."""
+    """Show the lag of each group, by partition."""
     with _open() as groups:
         if not watch:
             _show_lag(groups.lag(group), output)
@@ -71,19 +73,23 @@ def lag(
 @app.command()
 def reset(
     group: GroupArgument,
-    topic: Annotated[str, typer.Option(help="The topic on which to move the group.", show_default=False)],
+    topic: Annotated[str, typer.Option(help="The topic whose offsets to reset.", show_default=False)],
     to: Annotated[
-        str, typer.Option(help="earliest, latest, an offset, or a time with its zone.", show_default=False)
+        str,
+        typer.Option(help="earliest, latest, an offset, or a time with a UTC offset.", show_default=False),
     ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would change.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Apply the changes; without it, only show them.")
+    ] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say where a group would go on, and with --yes move it there; refused while it has members."""
-    settings = read_settings()
-    _refuse_mirror(group, settings.checkpoints_uri)
+    """Show the offsets a reset would set, and set them with --yes. The group must have no members."""
+    from gearshift.pipelines.ledger.listing import require_no_mirror
+
+    require_no_mirror(group, read_settings().checkpoints_uri)
     with _open() as groups:
         moves = groups.plan_reset(group, topic, to)
-        groups.refuse_members(group)
+        groups.require_no_members(group)
         if yes:
             groups.reset(group, moves)
     if output is Output.JSON:
@@ -99,26 +105,12 @@ def reset(
         change = "–" if move.before is None else f"{move.after - move.before:+,}"
         rows.add_row(plain(move.topic), str(move.partition), number(move.before), f"{move.after:,}", change)
     wide_console().print(rows)
-    say(f"group {group} goes on from there" if yes else "nothing is changed yet; --yes does it")
-
-
-def _refuse_mirror(group: str, checkpoints_uri: str) -> None:
-    """A pipeline's group only shows its offsets to Kafka's tools: moving it would change nothing but what they say."""
-    from gearshift.errors import DeliveryError
-    from gearshift.pipelines.ledgers import find_ledgers
-
-    for ledger in find_ledgers(checkpoints_uri):
-        if group == f"{ledger.app}.{ledger.pipeline}":
-            raise DeliveryError(
-                f"group {group} mirrors the pipeline's checkpoint, which decides where it goes on",
-                hint=f"start it over with gearshift reset {group}",
-                pipeline=ledger.pipeline,
-            )
+    say(f"group {group} was reset" if yes else "dry run; add --yes to apply")
 
 
 def _open() -> Groups:
     from gearshift.stack import connect
-    from gearshift.topics.group_tools import Groups
+    from gearshift.topics.groups.tools import Groups
 
     return Groups(connect(read_settings()))
 
@@ -182,13 +174,13 @@ def _watch_lag(groups: Groups, group: str | None, output: Output) -> None:
 
         with Live(_lag_table(groups.lag(group))) as live:
             while True:
-                time.sleep(_EVERY)
+                time.sleep(_REFRESH_SECONDS)
                 live.update(_lag_table(groups.lag(group)))
     while True:
         found = groups.lag(group)
         if output is Output.JSON:
-            sys.stdout.write(json.dumps(_as_data(found)) + "\n")  # one line a look, for whoever reads along
+            sys.stdout.write(json.dumps(_as_data(found)) + "\n")  # one line per refresh
         else:
             _show_lag(found, output)
         sys.stdout.flush()
-        time.sleep(_EVERY)
+        time.sleep(_REFRESH_SECONDS)

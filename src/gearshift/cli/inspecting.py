@@ -1,4 +1,4 @@
-"""`gearshift status` and `ledger`: what runs and what ran, without starting Spark."""
+"""`gearshift status` and `ledger`: what is running and what has run, without starting Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gearshift.cli.output import Output, OutputOption, print_json, read_settings
 def status(output: OutputOption = Output.TEXT) -> None:
     """Show the stack and the running app."""
     from gearshift import stack
+    from gearshift.console.client import ask
     from gearshift.errors import RunnerError
-    from gearshift.runner.control import ask
 
     settings = read_settings()
     found: dict[str, Any] = {"stack": stack.describe(settings), "runner": None}
     try:
-        found["runner"] = next(iter(ask(settings.home, "GET", "/status")), None)
+        found["runner"] = next(iter(ask(settings.home, "GET", "/api/status")), None)
     except RunnerError:
         found["runner"] = None
     if output is Output.JSON:
@@ -31,13 +31,13 @@ def status(output: OutputOption = Output.TEXT) -> None:
 
 def ledger(
     pipeline: Annotated[
-        str | None, typer.Argument(help="One pipeline; all of them without.", show_default=False)
+        str | None, typer.Argument(help="A pipeline; default: all.", show_default=False)
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show which gear ran over which offsets, and the proof: gaps, replays, pauses."""
+    """Show which gear processed which offsets, with gaps, replays and pauses."""
     from gearshift.errors import DefinitionError, LedgerError
-    from gearshift.pipelines.ledgers import find_ledgers
+    from gearshift.pipelines.ledger.listing import find_ledgers
 
     settings = read_settings()
     damaged: list[LedgerError] = []
@@ -48,7 +48,8 @@ def ledger(
         damaged = [each for each in damaged if each.pipeline == pipeline]
         if not ledgers and not damaged:
             raise DefinitionError(
-                f"no ledger of {pipeline!r}", hint=f"there are {', '.join(names) or 'none yet'}"
+                f"pipeline {pipeline!r} has no ledger",
+                hint=f"use {', '.join(names)}" if names else "run an app first",
             )
     if output is Output.JSON:
         print_json(

@@ -1,10 +1,9 @@
-"""`gearshift dlq`: the records that were set aside, and what becomes of them."""
+"""`gearshift dlq`: list, show, replay and discard dead letters."""
 
 from __future__ import annotations
 
-import heapq
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,34 +11,34 @@ from gearshift.cli.output import Output, OutputOption, print_json, read_settings
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
-    from gearshift.topics.letters import Letter, Summary
-    from gearshift.topics.settling import Settled
+    from gearshift.topics.dead_letters.replay import Settled
 
-app = typer.Typer(help="Dead letters: list, show, replay, discard.", no_args_is_help=True)
+app = typer.Typer(help="List, show, replay and discard dead letters.", no_args_is_help=True)
 
 TopicArgument = Annotated[
-    str, typer.Argument(help="The topic, or its dead letters (TOPIC.dlq).", show_default=False)
+    str, typer.Argument(help="The topic, or its dead-letter topic (TOPIC.dlq).", show_default=False)
 ]
 FilterOption = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
-        help="FIELD=VALUE, again for more: delivery, pipeline, exception, reason (a part of it), partition, offset.",
+        help="FIELD=VALUE, repeatable. Fields: delivery, pipeline, exception, reason (substring), partition, offset.",
         show_default=False,
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 _CAUSES_SHOWN = 10
 
 
 @app.command("list")
 def list_letters(output: OutputOption = Output.TEXT) -> None:
-    """Count the open dead letters of every topic, by who failed and why."""
-    from gearshift.topics.letters import summarize_all
+    """Count the open dead letters of each topic by reader and reason."""
+    from gearshift.topics.dead_letters.letter_data import causes_data
+    from gearshift.topics.dead_letters.summaries import summarize_all
 
     found = summarize_all(_connection())
     if output is Output.JSON:
-        print_json([_topic_as_data(name, causes) for name, causes in found.items()])
+        print_json([causes_data(name, causes) for name, causes in found.items()])
         return
     from gearshift.cli.listing import number, plain, table, wide_console
 
@@ -61,46 +60,39 @@ def list_letters(output: OutputOption = Output.TEXT) -> None:
             rows.add_row(plain(name), "", "", f"{len(causes) - _CAUSES_SHOWN} more reasons", number(rest))
         if len(causes) > 1:
             rows.add_row(plain(name), "", "", "all", number(total), style="bold")
-    wide_console().print(rows if any(found.values()) else "no dead letters are open")
+    wide_console().print(rows if any(found.values()) else "no open dead letters")
 
 
 @app.command()
 def show(
     topic: TopicArgument,
-    limit: Annotated[int, typer.Option(help="How many, from the newest on.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1)] = 20,
     only: FilterOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the newest open dead letters of a topic: where, who, why, and the beginning of the record."""
-    from gearshift.topics.letters import DeadLetterTopic, Filter
+    """Show the newest open dead letters of a topic: position, reader, reason and a preview of the record."""
+    from gearshift.topics.dead_letters.letter_data import letter_data, newest_letters
+    from gearshift.topics.dead_letters.letters import DeadLetterTopic, Filter
 
     wanted = Filter.parse(only or ())
     letters = DeadLetterTopic(_connection(), topic)
-    count = 0
-
-    def counted() -> Any:
-        nonlocal count
-        for letter in letters.open_letters(wanted):
-            count += 1
-            yield letter
-
-    newest: list[Letter] = heapq.nlargest(limit, counted(), key=_age)
+    count, newest = newest_letters(letters.open_letters(wanted), limit)
     if output is Output.JSON:
         print_json(
             {
                 "topic": letters.source,
                 "dead_letters": letters.name,
                 "open": count,
-                "letters": [_letter_as_data(letter) for letter in newest],
+                "letters": [letter_data(letter) for letter in newest],
             }
         )
         return
     from gearshift.cli.listing import plain, wide_console
-    from gearshift.topics.letters import preview
+    from gearshift.topics.dead_letters.letters import preview
 
     console = wide_console()
     for letter in newest:
-        origin = plain(letter.row or "?")
+        origin = plain(letter.row or ("result" if letter.result_for else "?"))
         if letter.origin is not None:
             origin = f"{letter.origin[0]}/{letter.origin[1]}"
         console.print(
@@ -123,12 +115,12 @@ def replay(
     dry_run: DryRunOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Send open dead letters back to where they failed, once: to the topic, or to the one delivery."""
-    from gearshift.topics.letters import Filter
-    from gearshift.topics.settling import replay as replay_letters
+    """Send open dead letters back, once: to the topic, or only to the delivery that failed on them."""
+    from gearshift.topics.dead_letters.letters import Filter
+    from gearshift.topics.dead_letters.replay import replay as replay_letters
 
     done = replay_letters(_connection(), topic, Filter.parse(only or ()), dry_run=dry_run)
-    _tell(done, "replayed", output, dry_run)
+    _report(done, "replayed", output, dry_run)
 
 
 @app.command()
@@ -138,20 +130,20 @@ def discard(
     dry_run: DryRunOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Settle open dead letters that nobody wants back."""
-    from gearshift.topics.letters import Filter
-    from gearshift.topics.settling import discard as discard_letters
+    """Close open dead letters without replaying them."""
+    from gearshift.topics.dead_letters.letters import Filter
+    from gearshift.topics.dead_letters.replay import discard as discard_letters
 
     done = discard_letters(_connection(), topic, Filter.parse(only or ()), dry_run=dry_run)
-    _tell(done, "discarded", output, dry_run)
+    _report(done, "discarded", output, dry_run)
 
 
-def _tell(done: Settled, how: str, output: Output, dry_run: bool) -> None:
+def _report(done: Settled, how: str, output: Output, dry_run: bool) -> None:
     if output is Output.JSON:
-        data: dict[str, Any] = {"topic": done.topic, "letters": done.letters, "done": not dry_run}
-        if how == "replayed":
-            data |= {"to_topic": done.to_topic, "to_deliveries": done.to_deliveries, "rows": done.rows}
-        print_json(data)
+        from gearshift.topics.dead_letters.letter_data import discarded_data, replayed_data
+
+        as_data = replayed_data if how == "replayed" else discarded_data
+        print_json(as_data(done, dry_run=dry_run))
         return
     from gearshift.cli.listing import plain, wide_console
 
@@ -164,7 +156,14 @@ def _tell(done: Settled, how: str, output: Output, dry_run: bool) -> None:
         console.print(f"  {count:,} to group {plain(group_id)}", soft_wrap=True)
     if done.rows:
         console.print(
-            f"  {done.rows:,} rows of files stay: mend them, drop them as a new file, then discard these letters",
+            f"  {done.rows:,} rows of files stay open: fix them, drop them as a new file, then discard these letters",
+            soft_wrap=True,
+        )
+
+    if done.results:
+        console.print(
+            f"  {done.results:,} rows of results stay open: fix the transform and compute them again from its sources "
+            "(gearshift reset), then discard these letters",
             soft_wrap=True,
         )
 
@@ -175,56 +174,8 @@ def _connection() -> Connection:
     return connect(read_settings())
 
 
-def _age(letter: Letter) -> tuple[datetime, tuple[int, int]]:
-    return letter.written or datetime.min.replace(tzinfo=UTC), letter.place
-
-
-def _topic_as_data(name: str, causes: list[Summary]) -> dict[str, Any]:
-    oldest = [cause.oldest for cause in causes if cause.oldest is not None]
-    newest = [cause.newest for cause in causes if cause.newest is not None]
-    return {
-        "topic": name.removesuffix(".dlq"),
-        "dead_letters": name,
-        "open": sum(cause.count for cause in causes),
-        "oldest": min(oldest).isoformat() if oldest else None,
-        "newest": max(newest).isoformat() if newest else None,
-        "causes": [
-            {
-                "failed_in": cause.failed_in,
-                "exception": cause.exception,
-                "reason": cause.reason,
-                "example": cause.example,
-                "open": cause.count,
-            }
-            for cause in causes
-        ],
-    }
-
-
-def _letter_as_data(letter: Letter) -> dict[str, Any]:
-    from gearshift.topics.letters import preview
-
-    return {
-        "partition": None if letter.origin is None else letter.origin[0],
-        "offset": None if letter.origin is None else letter.origin[1],
-        "row": letter.row,
-        "failed_in": letter.failed_in,
-        "delivery": letter.delivery,
-        "group_id": letter.group_id,
-        "pipeline": letter.pipeline,
-        "stage": letter.stage,
-        "exception": letter.exception,
-        "reason": letter.reason,
-        "key": None if letter.key is None else preview(letter.key),
-        "bytes": letter.size,
-        "value": None if letter.value is None else preview(letter.value, 200),
-        "written": letter.written.isoformat() if letter.written else None,
-        "place": list(letter.place),
-    }
-
-
-def _short(words: str, most: int = 100) -> str:
-    return words if len(words) <= most else f"{words[:most]}…"
+def _short(text: str, limit: int = 100) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def _moment(instant: datetime | None) -> str:

@@ -1,4 +1,4 @@
-"""Plain tables of names and numbers, for every command that lists something."""
+"""Plain tables of names and numbers for commands that list something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 def table(*left: str, right: Sequence[str] = ()) -> Table:
-    """A table without lines: first the columns of words, then those of numbers."""
+    """A table without borders: left-aligned columns, then right-aligned ones."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in left:
         made.add_column(column)
@@ -19,17 +19,17 @@ def table(*left: str, right: Sequence[str] = ()) -> Table:
     return made
 
 
-def plain(words: str | None) -> str:
-    """Words from elsewhere as they are: no markup, and no control character reaches the terminal.
+def plain(text: str | None) -> str:
+    """External text without markup and control characters.
 
     >>> plain("[red]a\\x1b[0m")
     '\\\\[red]a\\\\x1b[0m'
     """
-    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in words or ""))
+    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in text or ""))
 
 
 def number(value: float | None) -> str:
-    """A number with thousands apart, or a dash.
+    """A number with thousands separators, or a dash.
 
     >>> number(12345), number(None)
     ('12,345', '–')
@@ -38,6 +38,6 @@ def number(value: float | None) -> str:
 
 
 def wide_console() -> Console:
-    """A console that cuts nothing off where there is no terminal to be too narrow."""
+    """A console that does not truncate lines when the output is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=240)

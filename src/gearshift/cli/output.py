@@ -1,4 +1,4 @@
-"""What every verb shares: settings, logging, and how errors and data are printed."""
+"""What all commands share: settings, logging, and printing of errors and data."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _chosen: dict[str, str] = {}
 
 
 class Output(StrEnum):
-    """How a command prints what it found."""
+    """The output format of a command."""
 
     TEXT = "text"
     JSON = "json"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text or json")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format: text or json.")]
 
 
 def use_profile(name: str | None) -> None:
-    """Remember the profile named before the verb."""
+    """Use the profile given before the command."""
     if name is not None:
         _chosen["profile"] = name
 
@@ -39,7 +39,7 @@ def use_profile(name: str | None) -> None:
 def read_settings(**flags: Any) -> Settings:
     """The settings of this command."""
     from gearshift import settings
-    from gearshift.stack.files import require_folder
+    from gearshift.storage.shared_files import require_folder
 
     found = settings.load({**_chosen, **flags})
     require_folder(found.home)
@@ -47,22 +47,31 @@ def read_settings(**flags: Any) -> Settings:
 
 
 def print_json(data: Any) -> None:
-    """Data on stdout, as JSON."""
+    """Print data as JSON to stdout."""
     sys.stdout.write(json.dumps(data, indent=2) + "\n")
 
 
-def say(words: str) -> None:
-    """What goes on, on stderr: stdout is for data."""
-    sys.stderr.write(f"{words}\n")
+def say(message: str) -> None:
+    """Print a message to stderr; stdout is for data."""
+    sys.stderr.write(f"{message}\n")
     sys.stderr.flush()
 
 
+def agreed(yes: bool, question: str) -> bool:
+    """Whether to go on: with --yes, or if a person at a terminal agrees; otherwise it was a dry run."""
+    if yes:
+        return True
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return typer.confirm(question, err=True)
+    say("dry run; add --yes to apply")
+    return False
+
+
 def explain(error: GearshiftError) -> int:
-    """Print an error: what and where on the first line, what to do on the next; the exit code."""
-    where = f" ({error.where})" if error.where else ""
-    say(f"error: {error.what}{where}")
+    """Print an error and, on the next line, its hint; return the exit code."""
+    say(f"error: {error.summary}")
     if error.hint:
-        say(f"  try: {error.hint}")
+        say(f"hint: {error.hint}")
     return 2 if isinstance(error, SettingsError | DefinitionError) else 1
 
 
@@ -80,7 +89,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _CurrentStderr(logging.Handler):
-    """Writes to what stderr is at the moment: while `run` draws its table, lines go above it."""
+    """Writes to the current sys.stderr, which `run` replaces to print lines above its live table."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -91,7 +100,7 @@ class _CurrentStderr(logging.Handler):
 
 
 def set_up_logging(log_format: str, level: int) -> None:
-    """Logs go to stderr, one line an event."""
+    """Log to stderr, one line per event."""
     handler = _CurrentStderr()
     plain = RedactingFormatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_JsonLines() if log_format == "json" else plain)

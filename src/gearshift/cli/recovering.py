@@ -1,4 +1,4 @@
-"""`gearshift reset`, `resume` and `rename`: how a pipeline that was stopped goes on. No runner may run meanwhile."""
+"""`gearshift reset`, `resume` and `rename`: recover a stopped pipeline while no runner is running."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gearshift.cli.output import read_settings, say
+from gearshift.cli.output import agreed, read_settings, say
 
 if TYPE_CHECKING:
-    from gearshift.pipelines.checkpoint import Offsets
+    from gearshift.pipelines.ledger.checkpoint import Offsets
     from gearshift.pipelines.recovery import Kept
     from gearshift.settings import Settings
     from gearshift.topics import Admin
@@ -21,26 +21,27 @@ PipelineArgument = Annotated[str, typer.Argument(help="PIPELINE, or APP.PIPELINE
 
 def reset(
     pipeline: PipelineArgument,
-    to: Annotated[str, typer.Option(help="earliest, latest, or a time with its zone.")] = "earliest",
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would happen.")] = False,
+    to: Annotated[str, typer.Option(help="earliest, latest, or a time with a UTC offset.")] = "earliest",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Apply it without asking; without it and a terminal, only show it.")
+    ] = False,
 ) -> None:
-    """Start a pipeline over: its checkpoint and ledger are put aside, and it reads its topics again."""
+    """Start a pipeline over: archive its checkpoint and ledger, and read its topics again."""
     from gearshift.pipelines import recovery
 
     settings = read_settings()
-    with _alone(settings):
+    with _without_runner(settings):
         kept = recovery.find(settings.checkpoints_uri, pipeline, new=True)
         _require_free(settings, kept)
         starts = _starts(settings, kept, to)
-        say(f"{kept} reads its topics from {to} and forgets its state")
-        say(_consequence(kept.target))
-        if not yes:
-            say("nothing is changed yet; --yes does it")
+        say(f"{kept} will read its sources from {to} and discard its state")
+        say(consequence(kept, to))
+        if not agreed(yes, "start it over?"):
             return
         aside = recovery.start_over(kept, starts=starts)
         say(
             f"{kept} starts over at the next gearshift run"
-            + (f"; what it had is in {aside}" if aside else "")
+            + (f"; the old checkpoint is in {aside}" if aside else "")
         )
 
 
@@ -49,58 +50,60 @@ def resume(
     skip_lost: Annotated[
         bool,
         typer.Option(
-            "--skip-lost", help="Go on without records that are gone from Kafka; the state is kept."
+            "--skip-lost", help="Continue without records that Kafka no longer has; keep the state."
         ),
     ] = False,
     accept_change: Annotated[
         bool,
-        typer.Option("--accept-change", help="Go on with code that keeps other state or has another target."),
+        typer.Option(
+            "--accept-change", help="Continue with code that has different state or another target."
+        ),
     ] = False,
 ) -> None:
-    """Let a stopped pipeline go on from its checkpoint, without what is lost or with code that changed."""
+    """Resume a stopped pipeline from its checkpoint despite lost records or changed code."""
     from gearshift.pipelines import recovery
 
     if not (skip_lost or accept_change):
-        raise typer.BadParameter("say what to accept: --skip-lost, --accept-change or both")
+        raise typer.BadParameter("choose --skip-lost, --accept-change or both")
     settings = read_settings()
-    with _alone(settings):
+    with _without_runner(settings):
         kept = recovery.find(settings.checkpoints_uri, pipeline)
         _require_free(settings, kept)
         if accept_change:
             recovery.accept_change(kept)
-            say(f"{kept} goes on with its code as it is now")
+            say(f"{kept} will resume with the current code")
         if skip_lost:
             with _admin(settings) as admin:
                 skipped = recovery.skip_lost(kept, admin)
-            say(f"{kept} goes on without: {skipped}" if str(skipped) else f"{kept} has lost nothing")
+            say(f"{kept} will resume without: {skipped}" if str(skipped) else f"{kept} has lost no records")
 
 
 def rename(
     old: PipelineArgument,
-    new: Annotated[str, typer.Argument(help="The name that the code has now.", show_default=False)],
+    new: Annotated[str, typer.Argument(help="The name in the code.", show_default=False)],
 ) -> None:
-    """Give a renamed pipeline the checkpoint and the ledger of its old name."""
+    """Move the checkpoint and the ledger of a pipeline to its new name."""
     from gearshift.pipelines import recovery
 
     settings = read_settings()
-    with _alone(settings):
+    with _without_runner(settings):
         kept = recovery.find(settings.checkpoints_uri, old)
         _require_free(settings, kept)
-        say(f"{recovery.rename(kept, new)} goes on where {kept} ended")
+        say(f"{recovery.rename(kept, new)} will resume where {kept} stopped")
 
 
 @contextmanager
-def _alone(settings: Settings) -> Generator[None]:
-    from gearshift.runner.alone import take_the_folder
+def _without_runner(settings: Settings) -> Generator[None]:
+    from gearshift.runner.single_runner import lock_home
 
-    with take_the_folder(settings.home, said=say):
+    with lock_home(settings.home, progress=say):
         yield
 
 
 def _require_free(settings: Settings, kept: Kept) -> None:
-    """Refuse while a runner in another folder has the checkpoint."""
-    from gearshift.pipelines.checkpoint import open_folder
-    from gearshift.pipelines.lease import take
+    """Require that no runner in another folder uses the checkpoint."""
+    from gearshift.storage.folders import open_folder
+    from gearshift.storage.lease import take
 
     if kept.exists:
         take(open_folder(kept.uri), kept.pipeline, home=settings.home).release()
@@ -117,13 +120,15 @@ def _admin(settings: Settings) -> Generator[Admin]:
 
 def _starts(settings: Settings, kept: Kept, to: str) -> Offsets:
     from gearshift.errors import DefinitionError, SettingsError
-    from gearshift.topics.group_tools import parse_target
+    from gearshift.topics.groups.tools import parse_target
 
     target = parse_target(to)
     if target == "earliest":
         return {}
     if isinstance(target, int):
-        raise SettingsError(f"{to!r} is an offset", hint="say earliest, latest or a time")
+        raise SettingsError(f"{to!r} is an offset", hint="use earliest, latest or a time")
+    if _runs_intervals(kept) or _reads_tables(kept):
+        raise SettingsError(f"{kept} reads tables, which it reads in full", hint="leave out --to")
     if not kept.topics:
         raise DefinitionError(f"{kept} has not read anything yet", hint="run it once, or leave out --to")
     with _admin(settings) as admin:
@@ -138,13 +143,40 @@ def _starts(settings: Settings, kept: Kept, to: str) -> Offsets:
     return starts
 
 
-def _consequence(target: str | None) -> str:
-    """What it means for the target that records are processed again."""
-    from gearshift.pipelines.origin import KEYED
+def consequence(kept: Kept, to: str) -> str:
+    """What happens to the target."""
+    from gearshift.pipelines.check.origin import KEYED
 
+    target = kept.target
+    if to == "latest":
+        return f"{target or 'its target'} gets nothing again: what it has not read yet is skipped"
     if target is None:
-        return "its target gets again what it has already"
+        return "its target gets everything again"
+    if _runs_intervals(kept):
+        return f"{target} gets every interval again, each of which replaces its rows"
+    again = "the same rows" if to == "earliest" else f"the rows from {to} on"
     if KEYED in target:
-        return f"{target} gets the same rows again, which replace those it has"
+        return f"{target} gets {again} again, which replace the existing ones"
+    if target.startswith("table") and _reads_tables(kept):
+        return f"{target} is computed again and replaced"
     what = "rows" if target.startswith("table") else "records"
-    return f"{target} keeps what it has and gets the same {what} again: it will hold duplicates"
+    return (
+        f"{target} keeps its {what} and gets {again.replace('rows', what)} again, so it will hold duplicates"
+    )
+
+
+def _runs_intervals(kept: Kept) -> bool:
+    from gearshift.pipelines.intervals.log import FOLDER
+    from gearshift.storage.folders import open_folder
+
+    return FOLDER in open_folder(kept.uri).names("")
+
+
+def _reads_tables(kept: Kept) -> bool:
+    """Whether it runs over tables only."""
+    from gearshift.errors import LedgerError
+
+    try:
+        return not kept.topics and any(run.tables for run in kept.ledger.runs)
+    except LedgerError:
+        return False

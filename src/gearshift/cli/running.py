@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -19,15 +20,20 @@ FileArgument = Annotated[
 
 def run(
     file: FileArgument,
-    seconds: Annotated[float | None, typer.Option("--for", help="Stop after so many seconds.", min=0)] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--for", help="Stop after this many seconds.", min=0)
+    ] = None,
     deliveries_only: Annotated[
         bool,
         typer.Option(
-            "--deliveries-only", help="Only more consumers for the deliveries of an app that runs elsewhere."
+            "--deliveries-only", help="Only add consumers for the deliveries of an app that runs elsewhere."
         ),
     ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let the pages of the console show, but not change anything.")
+    ] = False,
 ) -> None:
-    """Run an app: stack, topics, schemas, pipelines, deliveries and simulated sources, until Ctrl-C."""
+    """Run an app until Ctrl-C: stack, topics, schemas, pipelines, deliveries and sources."""
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
@@ -35,16 +41,17 @@ def run(
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         if deliveries_only:
-            from gearshift.runner.deliveries import Deliveries
+            from gearshift.runner.deliveries.standalone import Deliveries
 
-            with Deliveries(app, settings, file=file, said=say) as deliveries:
-                say(f"the deliveries of {app.name} run; Ctrl-C stops them")
+            with Deliveries(app, settings, file=file, progress=say) as deliveries:
+                say(f"the deliveries of {app.name} are running; press Ctrl-C to stop")
                 _show(deliveries, seconds)
             return
         from gearshift.runner.runner import Runner
 
-        with Runner(app, settings, file=file, said=say) as runner:
-            say(f"{app.name} runs on {runner.stack.bootstrap_servers}; Ctrl-C stops it")
+        with Runner(app, settings, file=file, read_only=read_only, progress=say) as runner:
+            say(f"{app.name} is running on {runner.stack.bootstrap_servers}; press Ctrl-C to stop")
+            say(f"console: {runner.page}")
             _show(runner, seconds)
     except KeyboardInterrupt:
         say("stopped")
@@ -54,56 +61,93 @@ def check(
     file: FileArgument,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say for every pipeline which gears it can run in, and for each no the operator, the line and the rewrite."""
+    """Report which gears each pipeline supports; for each unsupported gear show the operator, the line and a fix."""
     from gearshift.runner.checking import check_app
     from gearshift.runner.loading import load_app
 
     settings = read_settings()
-    reports = check_app(load_app(file), settings)
+    reports = check_app(load_app(file), settings, say)
     if output is Output.JSON:
         print_json(reports)
     else:
         from gearshift.cli.tables import show_reports
 
         show_reports(reports)
-    if any(report["error"] or not report["gears"][report["declared"]]["ok"] for report in reports):
+    if any(report["error"] or not _can_run(report) for report in reports):
         raise typer.Exit(1)
 
 
 def shift(
     pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
-    gear: Annotated[str, typer.Argument(help="batch, near-real-time or real-time.", show_default=False)],
+    gear: Annotated[
+        str,
+        typer.Argument(
+            help="batch, near-real-time or real-time; auto lets the gearbox decide again.", show_default=False
+        ),
+    ],
     now: Annotated[
-        bool, typer.Option("--now", help="Do not wait for the end of the batch; the replay is counted.")
+        bool, typer.Option("--now", help="Do not wait for the batch to end; replayed records are counted.")
     ] = False,
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            "--hold", help='How long the gearbox leaves it there, such as "2 hours"; default: until auto.'
+        ),
+    ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Bring a running pipeline into another gear, on the same checkpoint."""
-    from gearshift.freshness import Gear
-    from gearshift.runner.control import ask, restore
+    """Shift a running pipeline to another gear on the same checkpoint."""
+    from gearshift.console.client import ask
+    from gearshift.console.problems import restore
+    from gearshift.freshness import Freshness, Gear
 
-    Gear.named(gear)
+    if gear != "auto":
+        Gear.named(gear)
+    if hold is not None:
+        Freshness.parse(hold)
+    wanted = {"gear": gear, "now": now, "hold": hold}
     settings = read_settings()
     done: dict[str, Any] | None = None
-    for line in ask(settings.home, "POST", "/shift", {"pipeline": pipeline, "gear": gear, "now": now}):
+    for line in ask(settings.home, "POST", f"/api/pipelines/{quote(pipeline, safe='')}/shift", wanted):
         if "error" in line:
             raise restore(line["error"])
         if "step" in line:
             say(f"{line['step']}: {line['words']}")
-        done = line.get("shifted", done)
+        done = line.get("shifted", line.get("released", done))
     if done is None:
         from gearshift.errors import RunnerError
 
-        raise RunnerError(
-            "the runner ended in the middle of the shift", hint='"gearshift run FILE" goes on from there'
-        )
+        raise RunnerError("the runner exited during the shift", hint='resume with "gearshift run FILE"')
     if output is Output.JSON:
         print_json(done)
+    elif gear == "auto":
+        sys.stdout.write(f"{done['pipeline']}: the gearbox decides again\n")
     else:
         sys.stdout.write(
             f"{done['pipeline']}: {done['before']} → {done['after']}, pause {done['pause']:.1f} s, "
             f"{done['replayed']} records replayed\n"
         )
+
+
+def why(
+    pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Say why a running pipeline is in its gear, and what would change it."""
+    from gearshift.console.client import ask
+
+    found = next(iter(ask(read_settings().home, "GET", f"/api/pipelines/{quote(pipeline, safe='')}/why")))
+    if output is Output.JSON:
+        print_json(found)
+        return
+    sys.stdout.write(f"{found['pipeline']} is in {found['gear']}: {found['why']}.\n")
+    if found["change"]:
+        sys.stdout.write(f"What would change it: {found['change']}.\n")
+
+
+def _can_run(report: dict[str, Any]) -> bool:
+    """Whether a pipeline supports its gear; one that chooses gears by itself was checked with its error."""
+    return bool(report["chosen_by"] or report["gears"][report["declared"]]["ok"])
 
 
 def _show(runner: Any, seconds: float | None) -> None:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gearshift.cli.output import read_settings
+from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
 
 if TYPE_CHECKING:
     from gearshift.stack import Stack
-
-
-class Output(StrEnum):
-    """How a command prints what it found."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def up(
@@ -29,12 +21,14 @@ def up(
     ] = False,
     services: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="NAME,…", help="Start these too: cassandra, postgres, connect."),
+        typer.Option(
+            "--with", metavar="NAME,…", help="Start these too: cassandra, postgres, mariadb, connect, hdfs."
+        ),
     ] = None,
 ) -> None:
-    """Start Kafka, the schema registry and what else is asked for, or find them running."""
+    """Start Kafka, the schema registry and the chosen services, unless they are already running."""
     from gearshift import stack as local
-    from gearshift.stack import supervisor
+    from gearshift.stack.processes import background as supervisor
 
     settings = read_settings(brokers=brokers, services=",".join(services) if services else None)
     if detach:
@@ -42,57 +36,49 @@ def up(
         return
     supervisor.end_on_term()
     try:
-        with local.up(settings, progress=_say) as stack:
+        with local.up(settings, progress=say) as stack:
             _print_addresses(stack)
             if not stack.owned:
                 return
-            _say("Ctrl-C stops it")
-            supervisor.hold(stack, said=_say)
+            say("press Ctrl-C to stop")
+            supervisor.hold(stack, progress=say)
     except KeyboardInterrupt:
-        _say("stopped")
+        say("stopped")
 
 
 def down() -> None:
-    """Stop the local services, whoever started them."""
+    """Stop the local services, even if another command started them."""
     from gearshift import stack as local
 
-    _say("stopped" if local.down(read_settings()) else "nothing runs")
+    say("stopped" if local.down(read_settings()) else "nothing is running")
 
 
-def doctor(
-    output: Annotated[Output, typer.Option("--output", "-o", help="text or json")] = Output.TEXT,
-) -> None:
-    """Look for anything this machine lacks."""
+def doctor(output: OutputOption = Output.TEXT) -> None:
+    """Check that this machine has what Gearshift needs."""
     from gearshift.stack.doctor import diagnose
 
     findings = diagnose(read_settings())
     if output is Output.JSON:
-        import json
-
-        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        print_json([asdict(finding) for finding in findings])
     else:
         _print_table([asdict(finding) for finding in findings])
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
 
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
-
-
 def _print_addresses(stack: Stack) -> None:
     from gearshift.settings import KNOWN_SERVICES
-    from gearshift.stack.accounts import USER
+    from gearshift.stack.services.accounts import USER
 
     typer.echo(f"kafka      {stack.bootstrap_servers}\nregistry   {stack.registry_url}")
     for service in stack.services:
-        if service.name in KNOWN_SERVICES:  # a broker's address is above already
+        if service.name in KNOWN_SERVICES:  # the brokers' address is already printed
             typer.echo(f"{service.name:<10} {service.address}")
     for service in stack.services:
-        _say(f"{service.name}: process {service.pid.number}, log {service.log}")
+        say(f"{service.name}: process {service.pid.number}, log {service.log}")
     how = {"kafka": "with the properties", "registry": "with the bearer token"}
-    for name, file in stack.keys().items():
-        _say(f"{name}: other clients log in {how.get(name, f'as {USER} with the password')} in {file}")
+    for name, file in stack.credential_files().items():
+        say(f"{name}: other clients log in {how.get(name, f'as {USER} with the password')} in {file}")
     sys.stdout.flush()
 
 

@@ -1,28 +1,24 @@
-"""How people see what the commands found."""
+"""Status, ledgers and check reports as tables."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from gearshift.cli.listing import number as _number
 from gearshift.cli.listing import table as listing
-from gearshift.pipelines.checkpoint import Offsets
-from gearshift.pipelines.interval_log import Entry
-from gearshift.pipelines.ledger import Ledger, Stretch
-
-
-def wide_console() -> Console:
-    """A console that cuts nothing off where there is no terminal to be too narrow."""
-    console = Console()
-    return console if console.is_terminal else Console(width=240)
+from gearshift.cli.listing import wide_console
+from gearshift.pipelines.intervals.log import Entry
+from gearshift.pipelines.ledger.checkpoint import Offsets
+from gearshift.pipelines.ledger.ledger import Ledger, Run
 
 
 def status_table(runner: dict[str, Any]) -> RenderableType:
-    """The running pipelines and sources."""
+    """The status of pipelines, deliveries, change captures and sources."""
     pipelines = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("pipeline", "gear", "state"):
         pipelines.add_column(column)
@@ -34,8 +30,7 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
             state = f"next run {_moment(entry['next_run'])}"
         pipelines.add_row(
             entry["name"],
-            entry["gear"]
-            + ("" if entry["gear"] == entry["declared"] else " ⇄"),  # shifted from what is declared
+            entry["gear"] + _chosen(entry),
             f"[red]{state}[/]" if entry["error"] else state,
             _number(entry["records_per_second"]),
             _number(entry["written_per_second"]),
@@ -62,28 +57,38 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
         if entry.get("warning")
     ]
     parts += [
-        f"[yellow]{entry['name']}: {entry['late_rows']:,} rows came too late; see gearshift batch list[/]"
+        f"[yellow]{entry['name']}: {entry['late_rows']:,} rows arrived too late; see gearshift batch list[/]"
         for entry in runner["pipelines"]
         if entry.get("late_rows")
     ]
     parts += [
-        f"[yellow]{entry['name']}: {escape(entry['advice'])}[/]"
+        f"[yellow]{entry['name']}: {escape(note)}[/]"
         for entry in runner.get("deliveries", ())
-        if entry["advice"]
+        # More consumers do not help while the destination fails.
+        if (note := f"retrying: {entry['retrying']}" if entry.get("retrying") else entry["advice"])
     ]
     parts += [_capture_line(entry) for entry in runner.get("captures", ())]
     parts += [
-        f"source {source['name']} → {source['topic']}: {source['sent']:,} sent{_besides(source)}"
+        f"source {source['name']} → {source['topic']}: {source['sent']:,} sent{_more_counts(source)}"
         + (f", [red]{escape(source['error'])}[/]" if source["error"] else "")
         for source in runner["sources"]
     ]
     return Group(*parts)
 
 
-def _besides(source: dict[str, Any]) -> str:
-    """What else there is to say of a source: of files and requests, how many were taken and refused."""
-    said = (("failed", "set aside"), ("files", "files"), ("requests", "requests"), ("refused", "refused"))
-    return "".join(f", {source[name]:,} {words}" for name, words in said if source.get(name))
+def _chosen(entry: dict[str, Any]) -> str:
+    """How a pipeline came to its gear: by its gearbox, by a person, or as declared."""
+    if entry.get("held_until"):
+        return " held"
+    if entry.get("chosen_by"):
+        return f" {entry['chosen_by']}"
+    return "" if entry["gear"] == entry["declared"] else " ⇄"  # not in the declared gear
+
+
+def _more_counts(source: dict[str, Any]) -> str:
+    """The other counts of a source, such as files, requests and rejections."""
+    counts = (("failed", "set aside"), ("files", "files"), ("requests", "requests"), ("refused", "refused"))
+    return "".join(f", {source[name]:,} {words}" for name, words in counts if source.get(name))
 
 
 def _capture_line(entry: dict[str, Any]) -> str:
@@ -117,7 +122,7 @@ def _deliveries_table(deliveries: list[dict[str, Any]]) -> Table:
 
 
 def show_status(found: dict[str, Any]) -> None:
-    """The stack, then the runner."""
+    """Print the stack, then the runner."""
     console = wide_console()
     described = found["stack"]
     services = Table(box=None, pad_edge=False, header_style="bold")
@@ -134,16 +139,16 @@ def show_status(found: dict[str, Any]) -> None:
     if described.get("services"):
         console.print(services)
     else:
-        console.print("no local services run; [bold]gearshift up[/] starts them")
+        console.print("no local services are running; start them with [bold]gearshift up[/]")
     console.print()
     if found["runner"]:
         console.print(status_table(found["runner"]))
     else:
-        console.print("no app runs here; [bold]gearshift run FILE[/] starts one")
+        console.print("no app is running here; start one with [bold]gearshift run FILE[/]")
 
 
 def show_ledgers(ledgers: list[Ledger]) -> None:
-    """Every stretch, and under each pipeline its proof."""
+    """Every run, and under each pipeline its proof."""
     console = wide_console()
     if not ledgers:
         console.print("nothing has run here yet")
@@ -159,18 +164,18 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
             table.add_column(column)
         for column in ("records", "written", "replayed", "dead", "gap", "pause"):
             table.add_column(column, justify="right")
-        for stretch in ledger.stretches:
-            table.add_row(*_stretch_row(stretch))
+        for run in ledger.runs:
+            table.add_row(*_run_row(run))
         intervals = ledger.intervals
-        if ledger.stretches or not intervals:
+        if ledger.runs or not intervals:
             console.print(table)
-            for stretch in ledger.stretches:
-                if stretch.paused_for:
-                    console.print(f"#{stretch.number}: the pause was {stretch.paused_for}", soft_wrap=True)
-                if stretch.note:
-                    console.print(f"[yellow]#{stretch.number}: {escape(stretch.note)}[/]", soft_wrap=True)
-                if stretch.error:
-                    console.print(f"[red]#{stretch.number}: {escape(stretch.error)}[/]", soft_wrap=True)
+            for run in ledger.runs:
+                if run.paused_for:
+                    console.print(f"#{run.number}: the pause was {run.paused_for}", soft_wrap=True)
+                if run.note:
+                    console.print(f"[yellow]#{run.number}: {escape(run.note)}[/]", soft_wrap=True)
+                if run.error:
+                    console.print(f"[red]#{run.number}: {escape(run.error)}[/]", soft_wrap=True)
             console.print(proof(ledger))
         if intervals:
             console.print(_intervals_table(ledger, intervals))
@@ -181,7 +186,7 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
 
 
 def _intervals_table(ledger: Ledger, intervals: list[Entry]) -> Table:
-    """Each interval's latest run: what went in, what came out, how long it took."""
+    """The latest run of each interval: input, output and duration."""
     shown = listing("interval from", "to", "run at", "why", "read", right=("rows", "seconds", "version"))
     shown.title, shown.title_justify = f"{ledger.app}.{ledger.pipeline}, by intervals", "left"
     for entry in intervals:
@@ -200,20 +205,20 @@ def _intervals_table(ledger: Ledger, intervals: list[Entry]) -> Table:
 
 
 def proof(ledger: Ledger) -> str:
-    """One line: what the ledger proves."""
-    records = sum(stretch.records for stretch in ledger.stretches)
+    """One line: records, gaps, replays and pauses of the whole ledger."""
+    records = sum(run.records for run in ledger.runs)
     verdict = (
         "[green]no gap[/]" if ledger.gap == 0 else f"[red]{ledger.gap:,} offsets missing or read twice[/]"
     )
-    pauses = [stretch.pause for stretch in ledger.stretches if stretch.pause is not None]
+    pauses = [run.pause for run in ledger.runs if run.pause is not None]
     longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
     replayed = f"{'at least ' if ledger.at_least else ''}{ledger.replayed:,} replayed"
     lost = f", [red]{ledger.lost:,} lost and accepted[/]" if ledger.lost else ""
-    return f"{records:,} records in {len(ledger.stretches)} stretches: {verdict}{lost}, {replayed}{longest}"
+    return f"{records:,} records in {len(ledger.runs)} runs: {verdict}{lost}, {replayed}{longest}"
 
 
 def show_reports(reports: list[dict[str, Any]]) -> None:
-    """Each pipeline's gears; under them why not, and what to write instead."""
+    """Print the gears each pipeline supports, then the reasons and fixes for the others."""
     console = wide_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("pipeline", "batch", "near-real-time", "real-time", "declared"):
@@ -225,7 +230,8 @@ def show_reports(reports: list[dict[str, Any]]) -> None:
             marks = [
                 "[green]yes[/]" if verdict["ok"] else "[red]no[/]" for verdict in report["gears"].values()
             ]
-            table.add_row(report["pipeline"], *marks, f"{report['declared']} ({report['freshness']})")
+            declared = report["chosen_by"] or report["declared"]
+            table.add_row(report["pipeline"], *marks, f"{declared} ({report['freshness']})")
     console.print(table)
     for report in reports:
         if report["error"]:
@@ -235,18 +241,18 @@ def show_reports(reports: list[dict[str, Any]]) -> None:
                 soft_wrap=True,
             )
             if error["hint"]:
-                console.print(f"  try: {escape(error['hint'])}", soft_wrap=True)
-        told: set[tuple[str, str]] = set()
+                console.print(f"  hint: {escape(error['hint'])}", soft_wrap=True)
+        shown: set[tuple[str, str]] = set()
         for gear, verdict in report["gears"].items():
             for refusal in verdict["refusals"]:
-                if (refusal["what"], refusal["at"]) in told:
+                if (refusal["what"], refusal["at"]) in shown:
                     continue
-                told.add((refusal["what"], refusal["at"]))
+                shown.add((refusal["what"], refusal["at"]))
                 console.print(
                     f"\n[bold]{report['pipeline']}[/] not in {gear}: {escape(refusal['what'])} ({refusal['operator']})  {refusal['at']}",
                     soft_wrap=True,
                 )
-                console.print(f"  try: {escape(refusal['rewrite'])}", soft_wrap=True)
+                console.print(f"  hint: {escape(refusal['rewrite'])}", soft_wrap=True)
 
 
 def _place(error: dict[str, Any]) -> str:
@@ -254,27 +260,33 @@ def _place(error: dict[str, Any]) -> str:
     return escape(":".join(str(part) for part in at if part is not None))
 
 
-def _stretch_row(stretch: Stretch) -> list[str]:
+def _run_row(run: Run) -> list[str]:
     return [
-        str(stretch.number),
-        str(stretch.gear),
-        _moment(stretch.began.isoformat()),
-        _moment(stretch.ended.isoformat()) if stretch.ended else "now",
-        escape(stretch.why),
-        _ranges(stretch.starts, stretch.ends),
-        _number(stretch.records),
-        _number(stretch.written),
-        _replays(stretch),
-        _number(stretch.dead),
-        _number(stretch.gap),
-        f"{stretch.pause:.1f} s" if stretch.pause is not None else "",
+        str(run.number),
+        str(run.gear),
+        _moment(run.began.isoformat()),
+        _moment(run.ended.isoformat()) if run.ended else "now",
+        escape(run.why),
+        _read(run),
+        _number(run.records),
+        _number(run.written),
+        _replays(run),
+        _number(run.dead + run.invalid),
+        _number(run.gap),
+        f"{run.pause:.1f} s" if run.pause is not None else "",
     ]
 
 
-def _replays(stretch: Stretch) -> str:
-    if stretch.replayed is None and not stretch.retried:
+def _replays(run: Run) -> str:
+    if run.replayed is None and not run.retried:
         return "–"
-    return f"{'≥ ' if stretch.at_least else ''}{(stretch.replayed or 0) + stretch.retried:,}"
+    return f"{'≥ ' if run.at_least else ''}{(run.replayed or 0) + run.retried:,}"
+
+
+def _read(run: Run) -> str:
+    """The offsets of its topics and the versions of its tables."""
+    versions = [f"{table} v{version}" for table, version in run.tables.items() if table not in run.ends]
+    return " ".join(part for part in (_ranges(run.starts, run.ends), *versions) if part)
 
 
 def _ranges(starts: Offsets, ends: Offsets) -> str:
@@ -283,12 +295,6 @@ def _ranges(starts: Offsets, ends: Offsets) -> str:
         for topic, parts in ends.items()
         for partition, end in sorted(parts.items())
     )
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,}"
 
 
 def _milliseconds(value: float | None) -> str:

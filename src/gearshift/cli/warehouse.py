@@ -1,11 +1,10 @@
-"""`gearshift table`: what the warehouse holds, in SQL and by version, and its upkeep."""
+"""`gearshift table`: list, query, publish and maintain warehouse tables."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict
 from datetime import datetime
-from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
     from gearshift.tables import Answer
 
-app = typer.Typer(
-    help="Warehouse tables: list, show, history, sql, publish, compact, vacuum.", no_args_is_help=True
-)
+app = typer.Typer(help="List, query, publish and maintain warehouse tables.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(help="The table's name.", show_default=False)]
 
@@ -30,7 +27,9 @@ def list_tables(output: OutputOption = Output.TEXT) -> None:
     from gearshift import tables
 
     warehouse = read_settings().warehouse_uri
-    found = [_summary(tables.table_uri(warehouse, name), name) for name in tables.names(warehouse)]
+    found = [
+        tables.describe_table(tables.table_uri(warehouse, name), name) for name in tables.names(warehouse)
+    ]
     if output is Output.JSON:
         print_json(found)
         return
@@ -54,16 +53,11 @@ def list_tables(output: OutputOption = Output.TEXT) -> None:
 def show(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
     """Show a table's columns, its size and when it last changed."""
     from gearshift import tables
-    from gearshift.tables.columns import type_name
 
-    warehouse = read_settings().warehouse_uri
-    uri = tables.find(warehouse, name)
-    found = _summary(uri, name)
-    columns = [
-        {"name": field["name"], "type": type_name(field["type"])} for field in tables.read_paths(uri).fields
-    ]
+    uri = tables.find(read_settings().warehouse_uri, name)
+    found = tables.describe_columns(uri, name)
     if output is Output.JSON:
-        print_json({**found, "columns": columns})
+        print_json(found)
         return
     from gearshift.cli.listing import number, plain, table, wide_console
 
@@ -74,7 +68,7 @@ def show(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
         f"({_size(found['bytes'])}), changed {plain(found['changed_at'])}"
     )
     shown = table("column", "type", "")
-    for column in columns:
+    for column in found["columns"]:
         of_partition = "partition" if column["name"] in found["partition_by"] else ""
         shown.add_row(plain(column["name"]), plain(column["type"]), of_partition)
     console.print(shown)
@@ -83,27 +77,15 @@ def show(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
 @app.command()
 def history(
     name: NameArgument,
-    limit: Annotated[int, typer.Option(help="How many changes, newest first.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="How many commits, newest first.", min=1)] = 20,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show a table's commits, newest first: `sql` reads `NAME@vVERSION` of each that is not vacuumed."""
+    """Show a table's commits, newest first; `sql` can read `NAME@vVERSION` until it is vacuumed."""
     from gearshift import tables
 
     changes = tables.history(tables.find(read_settings().warehouse_uri, name), limit=limit)
     if output is Output.JSON:
-        print_json(
-            [
-                {
-                    "version": change.version,
-                    "at": change.at.isoformat(),
-                    "operation": change.operation,
-                    "writer": change.writer,
-                    "batch": change.batch_id,
-                    "rows": change.rows,
-                }
-                for change in changes
-            ]
-        )
+        print_json([tables.describe_change(change) for change in changes])
         return
     from gearshift.cli.listing import number, plain, table, wide_console
 
@@ -126,30 +108,28 @@ def sql(
         str,
         typer.Argument(help='One query, such as "SELECT * FROM orders LIMIT 5"; - reads it from stdin.'),
     ],
-    as_of: Annotated[
-        str | None, typer.Option(help="Read all tables as they were then: a time with its zone.")
-    ] = None,
-    engine: Annotated[str, typer.Option(help="duckdb, which is instant, or spark.")] = "duckdb",
+    as_of: Annotated[str | None, typer.Option(help="Read all tables as of a time with a UTC offset.")] = None,
+    engine: Annotated[str, typer.Option(help="duckdb (starts instantly) or spark.")] = "duckdb",
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Ask the tables in SQL; `orders@v3` is the table orders at version 3."""
+    """Query tables in SQL; `orders@v3` is table orders at version 3."""
     from gearshift import tables
 
     settings = read_settings()
-    asked = sys.stdin.read() if query == "-" else query
-    if not asked.strip():
+    statement = sys.stdin.read() if query == "-" else query
+    if not statement.strip():
         raise typer.BadParameter(
             'is empty; write one, such as "SELECT * FROM orders LIMIT 5"', param_hint="QUERY"
         )
-    if not asked.isascii() and any("\ud800" <= each <= "\udfff" for each in asked):
+    if not statement.isascii() and any("\ud800" <= each <= "\udfff" for each in statement):
         raise typer.BadParameter("is not UTF-8 text", param_hint="QUERY")
     moment = _instant(as_of) if as_of is not None else None
     if engine == "duckdb":
-        answer = tables.sql(settings.warehouse_uri, asked, as_of=moment)
+        answer = tables.sql(settings.warehouse_uri, statement, as_of=moment)
     elif engine == "spark":
-        from gearshift.pipelines.asking import ask_spark
+        from gearshift.spark.sql import ask_spark
 
-        answer = ask_spark(settings, asked, as_of=moment)
+        answer = ask_spark(settings, statement, as_of=moment)
     else:
         raise typer.BadParameter("must be duckdb or spark", param_hint="--engine")
     _print_answer(answer, output)
@@ -158,15 +138,15 @@ def sql(
 @app.command()
 def publish(
     name: NameArgument,
-    hive: Annotated[bool, typer.Option("--hive", help="As a table of Hive, in its metastore.")] = False,
+    hive: Annotated[bool, typer.Option("--hive", help="As a table in the Hive metastore.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show a table's newest version outside the warehouse: Hive and Spark SQL read its committed rows."""
+    """Publish a table's newest version, so that Hive and Spark SQL can read its committed rows."""
     from gearshift import tables
-    from gearshift.pipelines.publishing import publish_now
+    from gearshift.spark.hive.publishing import publish_now
 
     if not hive:
-        raise typer.BadParameter("say where to: --hive", param_hint="publish")
+        raise typer.BadParameter("choose where to publish: --hive", param_hint="publish")
     settings = read_settings()
     done, metastore = publish_now(settings, tables.find(settings.warehouse_uri, name))
     if output is Output.JSON:
@@ -182,7 +162,7 @@ def publish(
 
 @app.command()
 def compact(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
-    """Put a table's small files together; readers and writers go on meanwhile."""
+    """Compact a table's small files; readers and writers are not blocked."""
     from gearshift import tables
 
     done = tables.compact(tables.find(read_settings().warehouse_uri, name))
@@ -198,16 +178,21 @@ def compact(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
 def vacuum(
     name: NameArgument,
     older_than: Annotated[
-        str, typer.Option(help="How long old versions stay readable; an hour at the least.")
+        str, typer.Option(help="How long old versions stay readable; at least an hour.")
     ] = "7 days",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which files would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the files that would be removed.")
+    ] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Remove files that no version of this age needs, and what killed writers left."""
+    """Remove files that no recent version and no running query needs, and leftovers of killed writers."""
     from gearshift import tables
+    from gearshift.pipelines.ledger.listing import versions_in_use
 
-    uri = tables.find(read_settings().warehouse_uri, name)
-    done = tables.vacuum(uri, _duration(older_than), dry_run=dry_run)
+    settings = read_settings()
+    uri = tables.find(settings.warehouse_uri, name)
+    in_use = versions_in_use(settings.checkpoints_uri).get(name, ())
+    done = tables.vacuum(uri, _duration(older_than), keep=in_use, dry_run=dry_run)
     if output is Output.JSON:
         print_json({"table": name, "dry_run": done.dry_run, "files": list(done.paths)})
         return
@@ -216,26 +201,11 @@ def vacuum(
     say(f"{name}: {len(done.paths)} files {'would be' if dry_run else 'were'} removed")
 
 
-def _summary(uri: str, name: str) -> dict[str, Any]:
-    from gearshift import tables
-
-    snapshot = tables.read_paths(uri)
-    last = tables.history(uri, limit=1)
-    return {
-        "table": name,
-        "uri": uri,
-        "version": snapshot.version,
-        "rows": snapshot.rows,
-        "files": len(snapshot.files),
-        "bytes": sum(file.size for file in snapshot.files),
-        "partition_by": list(snapshot.partition_by),
-        "changed_at": last[0].at.isoformat(timespec="seconds") if last else None,
-    }
-
-
 def _print_answer(answer: Answer, output: Output) -> None:
     if output is Output.JSON:
-        print_json([{name: _json(value) for name, value in row.items()} for row in answer.dicts()])
+        from gearshift.tables import as_json
+
+        print_json(as_json(answer.dicts()))
         return
     from gearshift.cli.listing import plain, table, wide_console
 
@@ -256,31 +226,8 @@ def _text(value: Any) -> str:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
 
 
-def _json(value: Any) -> Any:
-    """A value as JSON has it: times and decimals as text, so that nothing is rounded.
-
-    >>> from datetime import UTC
-    >>> from decimal import Decimal
-    >>> _json({"at": datetime(2026, 1, 1, tzinfo=UTC), "price": [Decimal("1.50")]})
-    {'at': '2026-01-01T00:00:00+00:00', 'price': ['1.50']}
-    """
-    if isinstance(value, dict):
-        entries: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
-        return {str(name): _json(entry) for name, entry in entries.items()}
-    if isinstance(value, list | tuple):
-        listed: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
-        return [_json(entry) for entry in listed]
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)  # JSON has no word for it
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
 def _size(count: float) -> str:
-    """A size as people say it.
+    """A human-readable size.
 
     >>> _size(512), _size(2_500_000)
     ('512 B', '2.4 MB')
@@ -303,7 +250,7 @@ def _instant(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no time; write 2026-01-31T08:00+01:00", param_hint="--as-of"
+            f"{text!r} is not a time; use one such as 2026-01-31T08:00+01:00", param_hint="--as-of"
         ) from None
     if moment.tzinfo is None:
         raise typer.BadParameter(f"{text!r} has no time zone; add Z or +01:00", param_hint="--as-of")

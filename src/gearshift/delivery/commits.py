@@ -1,4 +1,4 @@
-"""Commits of offsets: sent by the polling thread, waited for by whoever must not go on without."""
+"""Commits of offsets: sent by the poll thread, awaited by the threads that must not continue without them."""
 
 from __future__ import annotations
 
@@ -7,74 +7,72 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from gearshift.delivery.counts import Counts
-from gearshift.delivery.errands import Errands
-from gearshift.delivery.holdings import Due, Holdings
-from gearshift.delivery.life import Life
+from gearshift.delivery.assignment import Assignment, Due, TopicPartition
+from gearshift.delivery.in_flight import Counts
 from gearshift.delivery.membership import Membership
+from gearshift.delivery.poll_thread import Lifecycle, PollThread
 from gearshift.errors import GearshiftError, NotAMemberError, RetriableError
 from gearshift.topics import GroupConsumer
 
-Place = tuple[str, int]
-Heard = Callable[[GearshiftError | None], None]
+OnCommit = Callable[[GearshiftError | None], None]
 log = logging.getLogger(__name__)
 _EVERY = 0.5
 _ANSWER_WITHIN = 15.0
 
 
-class _Soon:
-    """Commits without waiting: a coordinator that is away keeps nobody from polling."""
+class _AsyncCommitter:
+    """Commits without waiting, so that an unavailable coordinator does not stop the poll loop."""
 
-    def __init__(self, consumer: GroupConsumer, heard: Heard) -> None:
-        self._consumer, self._heard = consumer, heard
+    def __init__(self, consumer: GroupConsumer, on_commit: OnCommit) -> None:
+        self._consumer, self._on_commit = consumer, on_commit
 
-    def commit(self, offsets: Mapping[Place, int]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Send the commit."""
-        self._consumer.commit_soon(offsets, self._heard)
+        self._consumer.commit_soon(offsets, self._on_commit)
 
 
-class _Outcome:
-    """What became of a commit."""
+class _Result:
+    """The result of a commit, for a waiting thread."""
 
     def __init__(self) -> None:
         self.error: GearshiftError | None = None
-        self.told = threading.Event()
+        self.known = threading.Event()
 
-    def tell(self, error: GearshiftError | None) -> None:
-        """It is known."""
+    def set(self, error: GearshiftError | None) -> None:
+        """Store the result and wake the thread."""
         self.error = error
-        self.told.set()
+        self.known.set()
 
 
 class Commits:
-    """Commits what is finished, one commit at a time where somebody waits for it."""
+    """Commits the finished records, one commit at a time where a thread waits for it."""
 
     def __init__(
         self,
         name: str,
         *,
         consumer: GroupConsumer,
-        holdings: Holdings,
+        assignment: Assignment,
         flush: Callable[[], None],
         membership: Membership,
-        errands: Errands,
+        poll_thread: PollThread,
         counts: Counts,
-        life: Life,
+        lifecycle: Lifecycle,
     ) -> None:
         self._name = name
         self._consumer = consumer
-        self._holdings = holdings
+        self._assignment = assignment
         self._flush = flush
         self._membership = membership
-        self._errands = errands
+        self._poll_thread = poll_thread
         self._counts = counts
-        self._life = life
+        self._lifecycle = lifecycle
         self._begun = 0
         self._answered = 0
-        self._turnstile = threading.Lock()
+        self._one_at_a_time = threading.Lock()
 
-    def make_sure(self) -> None:
-        """Commit what is finished and wait for the answer; again until it is there or we are no longer asked to."""
+    def commit(self) -> None:
+        """Commit the finished records and wait for the result; retry until it succeeds or the consumer stops."""
         attempt = 0
         while True:
             try:
@@ -85,32 +83,32 @@ class Commits:
                 log.warning("%s: %s", self._name, error)
                 return
             except GearshiftError as error:
-                if self._life.ended:
-                    return  # the last commit was the polling thread's own
+                if self._lifecycle.ended:
+                    return  # the poll thread made the last commit
                 self._counts.add("failed_commits")
-                self._holdings.doubt()
+                self._assignment.doubt_commits()
                 attempt += 1
-                if self._life.stopping.wait(min(0.1 * 2**attempt, 2.0)):
+                if self._lifecycle.stopping.wait(min(0.1 * 2**attempt, 2.0)):
                     log.warning("%s: %s", self._name, error)
                     return
 
     def join(self) -> None:
-        """Return when a commit that began after this call was answered: one serves all who came while the last ran."""
+        """Return after a commit that began after this call; one commit serves all threads that arrived before it."""
         needed = self._begun + 1
-        with self._turnstile:
-            if self._answered < needed and self._holdings.due():
+        with self._one_at_a_time:
+            if self._answered < needed and self._assignment.due():
                 self._begun += 1
-                self.make_sure()
+                self.commit()
                 self._answered = self._begun
 
-    def make_often(self) -> None:
-        """Commit what is finished, twice a second until the consumer ends."""
-        while not self._life.stopping.wait(_EVERY):
-            with self._turnstile:
-                self.make_or_warn()
+    def commit_periodically(self) -> None:
+        """Commit the finished records twice a second until the consumer stops."""
+        while not self._lifecycle.stopping.wait(_EVERY):
+            with self._one_at_a_time:
+                self.try_commit()
 
-    def make_or_warn(self) -> None:
-        """Commit what is finished; what is not committed now is committed with what comes next."""
+    def try_commit(self) -> None:
+        """Commit the finished records; what fails is committed with the next commit."""
         try:
             self._commit()
         except GearshiftError as error:
@@ -119,52 +117,54 @@ class Commits:
             self._membership.fail(error)
 
     def _commit(self) -> None:
-        due = self._holdings.due()  # before the flush: what is written after it is not safe yet
+        due = self._assignment.due()  # before the flush: what is written after it is not durable yet
         self._flush()
-        if self._errands.are_own:
-            # The answer comes with a poll, so this thread cannot wait for it.
-            self._send(due, self._heard)
+        if self._poll_thread.is_current:
+            # The answer arrives with a poll, so this thread cannot wait for it.
+            self._send(due, self._on_commit)
             return
-        outcome = _Outcome()
-        self._errands.ask(lambda: self._send(due, outcome.tell))
+        result = _Result()
+        self._poll_thread.call(lambda: self._send(due, result.set))
         until = time.monotonic() + _ANSWER_WITHIN
-        while not outcome.told.wait(0.1):
-            if self._life.letting_go:
-                return  # the answer comes after the partitions went, and they wait for us
-            if self._life.is_over:
-                raise RetriableError("the consumer has ended")
+        while not result.known.wait(0.1):
+            if self._lifecycle.revoking:
+                return  # the answer arrives after the partitions were revoked, which wait for this thread
+            if self._lifecycle.is_over:
+                raise RetriableError("the consumer has stopped")
             if time.monotonic() > until:
-                raise RetriableError("no broker takes the commit", hint="is a broker down?")
-        if outcome.error is not None:
-            raise outcome.error
+                raise RetriableError(
+                    "the brokers did not answer a commit", hint="check that the brokers are running"
+                )
+        if result.error is not None:
+            raise result.error
 
-    def _send(self, due: list[Due], heard: Heard) -> None:
-        """Commit, in the polling thread."""
-        if self._life.closing:  # no poll will tell
+    def _send(self, due: list[Due], on_commit: OnCommit) -> None:
+        """Commit, in the poll thread."""
+        if self._lifecycle.closing:  # no poll follows that would bring the answer
             try:
-                self._holdings.commit(self._consumer, due)
+                self._assignment.commit(self._consumer, due)
             except GearshiftError as error:
-                heard(error)
+                on_commit(error)
             else:
-                heard(None)
+                on_commit(None)
         elif self._membership.in_doubt:
-            heard(RetriableError("whether this consumer is still a member is not clear"))
+            on_commit(RetriableError("the group has not confirmed that this consumer is still a member"))
         elif self._consumer.in_callback:
-            self._holdings.commit(_Soon(self._consumer, self._heard), due)
-            heard(None)
+            self._assignment.commit(_AsyncCommitter(self._consumer, self._on_commit), due)
+            on_commit(None)
         else:
-            self._holdings.commit(_Soon(self._consumer, heard), due)
+            self._assignment.commit(_AsyncCommitter(self._consumer, on_commit), due)
 
-    def _heard(self, error: GearshiftError | None) -> None:
-        """What became of a commit that nobody waits for."""
+    def _on_commit(self, error: GearshiftError | None) -> None:
+        """The result of a commit that no thread waits for."""
         if error is not None:
             self._failed(error)
 
     def _failed(self, error: GearshiftError) -> None:
-        if self._life.ended:
+        if self._lifecycle.ended:
             return
         self._counts.add("failed_commits")
         log.warning("%s: %s", self._name, error)
-        self._holdings.doubt()
+        self._assignment.doubt_commits()
         if isinstance(error, NotAMemberError):
             self._membership.doubt()

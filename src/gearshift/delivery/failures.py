@@ -1,12 +1,16 @@
-"""What a failure says: of the record, and in its dead letter."""
+"""Failures of a record: whether and when to retry, when to stop the delivery, and the dead letter."""
 
 from __future__ import annotations
 
+import random
 import traceback
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gearshift.delivery.targets import TransactionGone
+from gearshift.definitions import Retry
+from gearshift.delivery.assignment import NotOwned
+from gearshift.delivery.targets import TransactionAborted
 from gearshift.errors import (
     DecodeError,
     DeliveryError,
@@ -20,33 +24,67 @@ from gearshift.topics import DeadLetter, replayed_place
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
-    from gearshift.delivery.polled import Polled
+    from gearshift.delivery.decoding import PolledRecord
+
+# Raised by mistakes in the data or the code: the next attempt would raise it again.
+_PERMANENT = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
 
 
-class NotOurs(Exception):  # noqa: N818  (not an error: the record is another consumer's now)
-    """The partition went to another consumer in the middle of the work."""
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same call may succeed later: its `retriable` attribute, else decided by its class.
 
-
-def is_final(error: Exception) -> bool:
-    """Whether it says nothing about this record: a transaction or its producer is gone, or the destination is unusable.
-
-    A table that was dropped or a password that was changed must stop the delivery, not empty the topic into
-    the dead letters.
+    >>> is_retriable(ConnectionRefusedError()), is_retriable(KeyError("meter_id"))
+    (True, False)
     """
-    if isinstance(error, TransactionGone | NotOurs | FencedError):
+    declared = getattr(error, "retriable", None)
+    if isinstance(declared, bool):
+        return declared
+    return not isinstance(error, _PERMANENT)
+
+
+def backoff(attempt: int, retry: Retry, error: BaseException | None = None) -> timedelta:
+    """The wait before a retry (the first retry is 1): doubled each time, with jitter.
+
+    >>> backoff(3, Retry(backoff=timedelta(seconds=1))) <= timedelta(seconds=4)
+    True
+    """
+    retry_after = getattr(error, "retry_after", None)
+    if isinstance(retry_after, timedelta):
+        return min(max(retry_after, retry.backoff), max(retry.max_backoff, retry.timeout))
+    longest = min(retry.backoff * 2 ** min(attempt - 1, 30), retry.max_backoff)
+    return longest * random.uniform(0.5, 1.0)
+
+
+def stops_delivery(error: Exception) -> bool:
+    """Whether it is not about this record: the transaction or its producer is gone, or the destination is unusable.
+
+    A dropped table or a changed password must stop the delivery, not move the whole topic to the dead letters.
+    """
+    if isinstance(error, TransactionAborted | NotOwned | FencedError):
         return True
     return isinstance(error, DeliveryError) and not isinstance(error, RetriableError | PermanentError)
 
 
-def says(error: BaseException) -> str:
-    """An error in a line."""
+def describe(error: BaseException) -> str:
+    """An error in one line."""
     if isinstance(error, GearshiftError):
         return str(error)
     return redact(f"{type(error).__name__}: {error}")
 
 
-def letter_of(record: Polled, error: Exception, stage: str, *, delivery: Delivery, app: str) -> DeadLetter:
-    """The dead letter of a record that failed."""
+def dead_letter(
+    record: PolledRecord, error: Exception, stage: str, *, delivery: Delivery, app: str
+) -> DeadLetter:
+    """The dead letter of a failed record."""
     message = record.message
     headers = tuple(message.headers() or ())
     partition, offset = replayed_place(headers) or (message.partition(), message.offset())
@@ -64,14 +102,14 @@ def letter_of(record: Polled, error: Exception, stage: str, *, delivery: Deliver
         idempotency_key=record.idempotency_key,
         stage=stage,
         exception=f"{type(error).__module__}.{type(error).__qualname__}",
-        reason=says(error),
-        stacktrace=None if isinstance(error, DecodeError) else _trace(error),
+        reason=describe(error),
+        stacktrace=None if isinstance(error, DecodeError) else _stacktrace(error),
         schema_id=int.from_bytes(value[1:5], "big") if value and value[0] == 0 and len(value) > 5 else None,
     )
 
 
-def _trace(error: BaseException) -> str:
-    """The stack of the user's own code, without ours."""
+def _stacktrace(error: BaseException) -> str:
+    """The stack trace without the frames of this package."""
     ours = Path(__file__).parent
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent != ours]
     return "".join([*traceback.format_list(frames), *traceback.format_exception_only(error)])

@@ -1,21 +1,22 @@
-"""What becomes of records: decoded, dropped if known, handled and written; tried again, or set aside."""
+"""Handle records: decode, drop duplicates, call the handler, write its result; retry or dead-letter what fails."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from gearshift.delivery.care import Care, killer
-from gearshift.delivery.counts import Counts
-from gearshift.delivery.failures import NotOurs, is_final, letter_of, says
-from gearshift.delivery.membership import Lease
-from gearshift.delivery.once import Once
-from gearshift.delivery.polled import Polled
-from gearshift.delivery.progress import Progress
-from gearshift.delivery.retry import is_retriable, wait_before
-from gearshift.delivery.targets import Results, Target, TransactionGone
+from gearshift.delivery.assignment import NotOwned, OffsetTracker
+from gearshift.delivery.crash_guard import CrashGuard, crash_error
+from gearshift.delivery.decoding import Decoding, PolledRecord
+from gearshift.delivery.dedup import Dedup
+from gearshift.delivery.failures import backoff, dead_letter, describe, is_retriable, stops_delivery
+from gearshift.delivery.in_flight import Counts, InFlight
+from gearshift.delivery.membership import Membership
+from gearshift.delivery.targets import Results, SideOutputs, Target, TransactionAborted
 from gearshift.errors import (
     DecodeError,
     DeliveryError,
@@ -26,86 +27,115 @@ from gearshift.errors import (
 )
 from gearshift.schemas.encoding import Misfit
 from gearshift.schemas.wire import HEAD_SIZE
-from gearshift.topics import REPLAY_FOR, DeadLetter
+from gearshift.topics import REPLAY_FOR
 
 if TYPE_CHECKING:
     from gearshift.definitions import Delivery
-    from gearshift.delivery.decoding import Decoding
 
-Message = Any  # confluent_kafka.Message, of which the library types nothing
+Message = Any  # confluent_kafka.Message, which has no type hints
 log = logging.getLogger(__name__)
-_MOST_UNKNOWN = (
-    3  # tries without an answer: a receiver that ignores the idempotency key may act on each of them
-)
+_SHOWN = 2.0  # seconds that the failure of an attempt is shown after the next one began
+_MAX_UNKNOWN = 3  # attempts without an answer: a receiver that ignores the idempotency key may act on each
+
+
+class Handler:
+    """Calls a delivery's handler; an async one runs in an event loop that all lanes share."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.call: Callable[..., Any] = delivery.handler
+        self._loop: asyncio.AbstractEventLoop | None = None
+        if delivery.is_async:
+            self._coroutine = delivery.handler
+            self.call = self._run
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name=f"{delivery.name} loop", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, argument: Any) -> Any:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(self._coroutine(argument), self._loop).result()
+
+    def close(self, seconds: float = 5.0) -> None:
+        """Stop the event loop and cancel the calls still running in it."""
+        if self._loop is None:
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop)
+        self._thread.join(seconds)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+async def _cancel_all() -> None:
+    loop = asyncio.get_running_loop()
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    loop.stop()
 
 
 class Handling:
-    """Brings records to the handler, and its results to the target.
-
-    `finish` is called once with each record that is done; `set_aside` writes dead letters and returns when they
-    are safe; `is_ours` says whether this consumer may still act on a partition; `keep` remembers what was
-    delivered and returns when no crash can make us forget it.
-    """
+    """Brings records to the handler and its results to the target, in the thread of a lane."""
 
     def __init__(
         self,
         delivery: Delivery,
         app: str,
         *,
-        call: Callable[..., Any],
-        decode: Decoding,
+        handler: Handler,
+        decoding: Decoding,
         target: Target,
-        once: Once | None,
+        outputs: SideOutputs,
+        dedup: Dedup | None,
         counts: Counts,
-        finish: Callable[[Progress, list[Message]], None],
-        set_aside: Callable[[list[DeadLetter]], None],
-        lease: Lease,
-        is_ours: Callable[[Progress], bool],
-        keep: Callable[[list[Polled]], None],
-        care: Care | None = None,
+        in_flight: InFlight,
+        membership: Membership,
+        crash_guard: CrashGuard | None = None,
     ) -> None:
         self._delivery = delivery
         self._app = app
-        self._decode = decode.message
-        self._readers = decode.readers
+        self._decode = decoding.message
+        self._readers = decoding.readers
         self._target = target
-        self._once = once
+        self._outputs = outputs
+        self._dedup = dedup
         self._counts = counts
-        self._finish = finish
-        self._set_aside = set_aside
-        self._lease = lease
-        self._is_ours = is_ours
-        self._keep = keep
-        self._care = care
-        self._at_once = delivery.batch or target.batch
+        self._in_flight = in_flight
+        self._membership = membership
+        self._lease = membership.lease
+        self._crash_guard = crash_guard
+        self._batch_size = delivery.batch_size or target.batch_size
         self._topic = delivery.topic.name
         self._scope = f"{delivery.group_id}/{delivery.name}"
         self._writes = delivery.target is not None
-        self._by_list = delivery.batch is not None or target.batch > 1
-        self._call = call if care is None else care.watched(call)
+        self._in_batches = delivery.batch_size is not None or target.batch_size > 1
+        self._call = handler.call if crash_guard is None else crash_guard.guard(handler.call)
 
     @property
-    def at_once(self) -> int:
+    def batch_size(self) -> int:
         """How many records one call takes."""
-        return 1 if self._care is not None and self._care.is_on else self._at_once
+        return 1 if self._crash_guard is not None and self._crash_guard.is_active else self._batch_size
 
     def run(
-        self, progress: Progress, messages: list[Message], until: float
+        self, tracker: OffsetTracker, messages: list[Message], until: float
     ) -> tuple[list[Message], list[Message]]:
-        """Work on records of one partition, in order, until then on the monotonic clock.
+        """Handle records of one partition, in order, until a time on the monotonic clock.
 
-        What the time did not suffice for, and what is not done because it is no longer ours.
+        Return those that the time was too short for, and those dropped because the partition is no longer owned.
         """
-        if self._by_list:
-            return [], self._run_list(progress, messages)
+        if self._in_batches:
+            return [], self._run_batch(tracker, messages)
         finished: list[Message] = []
-        # This runs for every record, and what it can do without is left out: a call is dear.
+        # This loop runs for every record, so it avoids every function call that it can.
         clock, lease, readers, call = time.monotonic, self._lease, self._readers, self._call
-        scope, topic_id = self._scope, progress.topic_id
+        scope, topic_id = self._scope, tracker.topic_id
         plain = (
-            self._once is None
-            and (self._care is None or not self._care.is_needed)
-            and messages[0].topic() == self._topic  # and so are the others: they are of one partition
+            self._dedup is None
+            and (self._crash_guard is None or not self._crash_guard.is_needed)
+            and messages[0].topic() == self._topic  # all are of the same partition
         )
         number = 0
         try:
@@ -113,178 +143,169 @@ class Handling:
                 now = clock()
                 if now > until and number:
                     return messages[number:], []
-                if plain and now < lease.until and progress.ours:
+                if plain and now < lease.until and tracker.owned:
                     try:
                         data = message.value()
-                        record = Polled(message, readers[data[:HEAD_SIZE]](data[HEAD_SIZE:]), scope, topic_id)
-                    except (KeyError, TypeError, Misfit):  # which `_take` meets again, and knows what to do
-                        record = self._take(progress, message, now)
+                        value = readers[data[:HEAD_SIZE]](data[HEAD_SIZE:])
+                        record = PolledRecord(message, value, scope, topic_id)
+                    except (KeyError, TypeError, Misfit):  # `_prepare` decodes it again and handles the error
+                        record = self._prepare(tracker, message, now)
                 else:
-                    record = self._take(progress, message, now)
+                    record = self._prepare(tracker, message, now)
                 if record is None:
                     continue
                 try:
                     result = call(record)
                     if self._writes:
-                        self._require_member(progress)
+                        self._require_ownership(tracker)
                         self._target.write([(record, result)])
                 except Exception as error:
-                    if is_final(error):
+                    if stops_delivery(error):
                         raise
-                    if not self._persist(progress, [record], error):
+                    final = self._retry(tracker, [record], error)
+                    if final is not None:
+                        self._set_aside(tracker, [record], final, "TASK_PUT")
                         continue
-                if self._once is not None:
-                    self._keep([record])
+                if self._dedup is not None:
+                    self._outputs.mark_delivered([record])
                 finished.append(message)
-        except (NotOurs, TransactionGone):
+        except (NotOwned, TransactionAborted):
             return [], messages[number:]
         finally:
             if finished:
-                self._finish_delivered(progress, finished)
+                self._finish_delivered(tracker, finished)
         return [], []
 
-    def _run_list(self, progress: Progress, messages: list[Message]) -> list[Message]:
+    def _run_batch(self, tracker: OffsetTracker, messages: list[Message]) -> list[Message]:
         left = {message.offset(): message for message in messages}
         try:
             while messages:
-                # What the list holds twice waits until the first of it is delivered: then it is known.
-                records, messages = self._take_list(progress, messages, left)
-                self._deliver_list(progress, records, left)
-        except (NotOurs, TransactionGone):
+                # A duplicate within the batch waits until the first is delivered, and is then dropped.
+                records, messages = self._prepare_batch(tracker, messages, left)
+                self._deliver_batch(tracker, records, left)
+        except (NotOwned, TransactionAborted):
             return list(left.values())
         return []
 
-    def _take_list(
-        self, progress: Progress, messages: list[Message], left: dict[int, Message]
-    ) -> tuple[list[Polled], list[Message]]:
-        """The records to handle at once, and those to look at afterwards; `left` loses those that are done."""
-        records: list[Polled] = []
-        taken: set[bytes] = set()
+    def _prepare_batch(
+        self, tracker: OffsetTracker, messages: list[Message], left: dict[int, Message]
+    ) -> tuple[list[PolledRecord], list[Message]]:
+        """The records to handle now, and those for afterwards; finished ones are removed from `left`."""
+        records: list[PolledRecord] = []
+        identities: set[bytes] = set()
         for number, message in enumerate(messages):
-            record = self._take(progress, message, time.monotonic())
+            record = self._prepare(tracker, message, time.monotonic())
             if record is None:
                 del left[message.offset()]
-            elif record.identity is not None and record.identity in taken:
-                return records, messages[number:]  # with all behind it: nothing overtakes it
+            elif record.identity is not None and record.identity in identities:
+                return records, messages[number:]  # with all that follow, to keep the order
             else:
                 records.append(record)
                 if record.identity is not None:
-                    taken.add(record.identity)
+                    identities.add(record.identity)
         return records, []
 
-    def _deliver_list(self, progress: Progress, records: list[Polled], left: dict[int, Message]) -> None:
-        """Bring records to the handler at once; `left` loses those that are done."""
+    def _deliver_batch(
+        self, tracker: OffsetTracker, records: list[PolledRecord], left: dict[int, Message]
+    ) -> None:
+        """Pass records to the handler in one call; finished ones are removed from `left`."""
         if not records:
             return
         error: Exception | None = None
         try:
-            self._handle(progress, records)
+            self._handle(tracker, records)
         except Exception as raised:
-            if is_final(raised):
+            if stops_delivery(raised):
                 raise
-            error = self._attempt(progress, records, raised)
+            error = self._retry(tracker, records, raised)
         if error is not None and len(records) > 1 and not is_retriable(error):
-            # One of them is poison; the others must not share its fate.
+            # Bisect to find the record that fails; the others must be delivered.
             middle = len(records) // 2
-            self._deliver_list(progress, records[:middle], left)
-            self._deliver_list(progress, records[middle:], left)
+            self._deliver_batch(tracker, records[:middle], left)
+            self._deliver_batch(tracker, records[middle:], left)
             return
         if error is not None:
-            self._bury(progress, records, error, "TASK_PUT")
+            self._set_aside(tracker, records, error, "TASK_PUT")
         else:
-            if self._once is not None:
-                self._keep(records)
-            self._finish_delivered(progress, [record.message for record in records])
+            if self._dedup is not None:
+                self._outputs.mark_delivered(records)
+            self._finish_delivered(tracker, [record.message for record in records])
         for record in records:
             del left[record.offset]
 
-    def _take(self, progress: Progress, message: Message, now: float) -> Polled | None:
-        """The record to handle, or None if it is finished without: known, not for us, or not decodable."""
-        if (not progress.ours or now > self._lease.until) and not self._is_ours(progress):
-            raise NotOurs
-        if message.topic() != self._topic and not self._is_for_us(message.headers() or ()):
-            self._finish(progress, [message])
+    def _prepare(self, tracker: OffsetTracker, message: Message, now: float) -> PolledRecord | None:
+        """The record to handle, or None if it is finished: a duplicate, for another group, or not decodable."""
+        if (not tracker.owned or now > self._lease.until) and not self._membership.owns(tracker):
+            raise NotOwned
+        if message.topic() != self._topic and not self._is_for_this_group(message.headers() or ()):
+            self._finish(tracker, [message])
             return None
-        if self._care is not None and (deaths := self._care.deaths_of(message)):
-            self._bury(
-                progress, [Polled(message, None, self._scope, progress.topic_id)], killer(deaths), "TASK_PUT"
-            )
+        if self._crash_guard is not None and (crashes := self._crash_guard.crashes_of(message)):
+            self._set_aside(tracker, [self._undecoded(tracker, message)], crash_error(crashes), "TASK_PUT")
             return None
         try:
             value = self._decode(message)
         except (DecodeError, RegistryUnreachableError) as error:
-            value = self._decode_later(progress, message, error)
+            value = self._decode_later(tracker, message, error)
             if value is None:
                 return None
         if value is None:
-            self._finish(progress, [message])
+            self._finish(tracker, [message])
             return None
-        if self._once is None:
-            return Polled(message, value, self._scope, progress.topic_id)
-        record = Polled(message, value, self._scope, progress.topic_id, self._once.identity_of(value))
-        if self._once.is_known(record.partition, record.identity or b""):
+        if self._dedup is None:
+            return PolledRecord(message, value, self._scope, tracker.topic_id)
+        identity = self._dedup.identity_of(value)
+        record = PolledRecord(message, value, self._scope, tracker.topic_id, identity)
+        if self._dedup.is_duplicate(record.partition, identity):
             self._counts.add("duplicates")
-            self._finish(progress, [message])
+            self._finish(tracker, [message])
             return None
         return record
 
+    def _undecoded(self, tracker: OffsetTracker, message: Message) -> PolledRecord:
+        return PolledRecord(message, None, self._scope, tracker.topic_id)
+
     def _decode_later(
-        self, progress: Progress, message: Message, error: DecodeError | RegistryUnreachableError
+        self, tracker: OffsetTracker, message: Message, error: DecodeError | RegistryUnreachableError
     ) -> Any:
-        """The value, once the registry answers; None if it has none, and is set aside."""
+        """The value, once the registry answers; None if it cannot be decoded and was set aside."""
         attempt = 0
         while isinstance(error, RegistryUnreachableError):
             attempt += 1
-            self._wait(progress, attempt, error)  # without the schema nobody can tell what the record is
+            self._wait(tracker, attempt, error)  # without the schema nothing is known about the record
             try:
                 return self._decode(message)
             except (DecodeError, RegistryUnreachableError) as again:
                 error = again
-        self._bury(
-            progress, [Polled(message, None, self._scope, progress.topic_id)], error, "VALUE_CONVERTER"
-        )
+        self._set_aside(tracker, [self._undecoded(tracker, message)], error, "VALUE_CONVERTER")
         return None
 
-    def _persist(self, progress: Progress, records: list[Polled], error: Exception) -> bool:
-        """After a first failure: whether it was delivered in the end; if not, it is set aside."""
-        final = self._attempt(progress, records, error)
-        if final is not None:
-            self._bury(progress, records, final, "TASK_PUT")
-        return final is None
-
-    def _attempt(self, progress: Progress, records: list[Polled], error: Exception) -> Exception | None:
-        """Call again until it is done, or for good is not: then why."""
-        until = time.monotonic() + self._delivery.retry.within.total_seconds()
+    def _retry(
+        self, tracker: OffsetTracker, records: list[PolledRecord], error: Exception
+    ) -> Exception | None:
+        """Retry after a first failure; return the error that remains, or None if the records were delivered."""
+        until = time.monotonic() + self._delivery.retry.timeout.total_seconds()
         attempt = unknown = 0
         while is_retriable(error) and time.monotonic() < until:
             unknown += isinstance(error, OutcomeUnknownError)
-            if unknown == _MOST_UNKNOWN:
+            if unknown == _MAX_UNKNOWN:
                 return error
             attempt += 1
             self._counts.add("retries")
-            self._wait(progress, attempt, error)
+            self._wait(tracker, attempt, error)
             try:
-                self._handle(progress, records)
+                self._handle(tracker, records)
                 return None
             except Exception as raised:
-                if is_final(raised):
+                if stops_delivery(raised):
                     raise
                 error = raised
         return error
 
-    def _finish_delivered(self, progress: Progress, messages: list[Message]) -> None:
-        self._counts.add("delivered", len(messages))
-        self._finish(progress, messages)
-
-    def _require_member(self, progress: Progress) -> None:
-        """Before a write: the partition may have gone to another consumer while the handler ran."""
-        if progress.gone or (time.monotonic() > self._lease.until and not self._is_ours(progress)):
-            raise NotOurs
-
-    def _handle(self, progress: Progress, records: list[Polled]) -> None:
-        if self._delivery.batch is None:
-            results = [(record, self._call(record)) for record in records]
-            self._write_list(progress, results)
+    def _handle(self, tracker: OffsetTracker, records: list[PolledRecord]) -> None:
+        """Call the handler and write its results."""
+        if self._delivery.batch_size is None:
+            self._write(tracker, [(record, self._call(record)) for record in records])
             return
         found = self._call(records)
         if found is None or not self._writes:
@@ -294,57 +315,74 @@ class Handling:
                 f"the handler returned {type(found).__name__} for {len(records)} records",  # pyright: ignore[reportUnknownArgumentType]
                 hint="return a list with one entry per record, None for nothing",
             )
-        self._write_list(progress, list(zip(records, found, strict=True)))  # pyright: ignore[reportUnknownArgumentType]
+        self._write(tracker, list(zip(records, found, strict=True)))  # pyright: ignore[reportUnknownArgumentType]
 
-    def _write_list(self, progress: Progress, results: Results) -> None:
+    def _write(self, tracker: OffsetTracker, results: Results) -> None:
         first = results[0][0]
-        if self._by_list and progress.has_unfinished_before(first.offset):
-            # A destination that keeps its own offsets would take the earlier ones for written from now on.
+        if self._in_batches and tracker.has_unfinished_before(first.offset):
+            # A destination that keeps its own offsets would take the earlier records for written.
             raise DeliveryError(
                 f"a record before offset {first.offset} is not finished, so nothing behind it is written",
-                hint="the consumer starts again at the last commit",
+                hint="the consumer restarts at the last committed offset",
                 delivery=self._delivery.name,
                 topic=first.topic,
                 partition=first.partition,
-                offset=progress.position,
+                offset=tracker.position,
             )
-        self._require_member(progress)
+        self._require_ownership(tracker)
         self._target.write(results)
 
-    def _wait(self, progress: Progress, attempt: int, error: Exception) -> None:
-        wait = wait_before(attempt, self._delivery.retry, error)
-        if attempt in (1, 10) or attempt % 100 == 0:
-            log.warning("%s: %s; trying again", self._delivery.name, says(error))
-        if not progress.wait(wait.total_seconds()) or not self._is_ours(progress):
-            raise NotOurs
+    def _require_ownership(self, tracker: OffsetTracker) -> None:
+        """Check before a write that the partition was not reassigned while the handler ran."""
+        if tracker.dropped or (time.monotonic() > self._lease.until and not self._membership.owns(tracker)):
+            raise NotOwned
 
-    def _bury(self, progress: Progress, records: list[Polled], error: Exception, stage: str) -> None:
-        """Set records aside; nothing is finished before the dead letters are safe."""
-        self._require_member(progress)
+    def _wait(self, tracker: OffsetTracker, attempt: int, error: Exception) -> None:
+        wait = backoff(attempt, self._delivery.retry, error)
+        if attempt in (1, 10) or attempt % 100 == 0:
+            log.warning("%s: %s; retrying", self._delivery.name, describe(error))
+        self._counts.note_failure(describe(error), until=time.monotonic() + wait.total_seconds() + _SHOWN)
+        if not tracker.wait(wait.total_seconds()) or not self._membership.owns(tracker):
+            raise NotOwned
+
+    def _set_aside(
+        self, tracker: OffsetTracker, records: list[PolledRecord], error: Exception, stage: str
+    ) -> None:
+        """Write dead letters, then finish the records."""
+        self._require_ownership(tracker)
         letters = [
-            letter_of(record, error, stage, delivery=self._delivery, app=self._app) for record in records
+            dead_letter(record, error, stage, delivery=self._delivery, app=self._app) for record in records
         ]
         attempt = 0
         while True:
             try:
-                self._set_aside(letters)
+                self._outputs.write_dead_letters(letters)
                 break
             except GearshiftError as failure:
                 attempt += 1
-                self._wait(progress, attempt, failure)
+                self._wait(tracker, attempt, failure)
         self._counts.add("dead_letters", len(records))
         first = records[0]
         log.warning(
-            "%s: %d set aside, %s/%d offset %d: %s",
+            "%s: wrote %d dead letters, %s/%d offset %d: %s",
             self._delivery.name,
             len(records),
             first.topic,
             first.partition,
             first.offset,
-            says(error),
+            describe(error),
         )
-        self._finish(progress, [record.message for record in records])
+        self._finish(tracker, [record.message for record in records])
 
-    def _is_for_us(self, headers: Iterable[tuple[str, bytes | None]]) -> bool:
-        wanted = [value for name, value in headers if name == REPLAY_FOR]
-        return not wanted or self._delivery.group_id.encode() in wanted
+    def _finish_delivered(self, tracker: OffsetTracker, messages: list[Message]) -> None:
+        self._counts.add("delivered", len(messages))
+        self._finish(tracker, messages)
+
+    def _finish(self, tracker: OffsetTracker, messages: list[Message]) -> None:
+        """Finish records, delivered or not: their offsets may be committed."""
+        tracker.finish(*[message.offset() for message in messages])
+        self._in_flight.remove(len(messages), sum(map(len, messages)))
+
+    def _is_for_this_group(self, headers: Iterable[tuple[str, bytes | None]]) -> bool:
+        groups = [value for name, value in headers if name == REPLAY_FOR]
+        return not groups or self._delivery.group_id.encode() in groups

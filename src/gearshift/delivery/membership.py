@@ -1,27 +1,23 @@
-"""Is this consumer still who it thinks it is? A process that stood still may have lost its partitions unawares."""
+"""Proof that this consumer is still a member of its group: a suspended process may have lost its partitions."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from gearshift.delivery.holdings import Holdings
-from gearshift.delivery.life import Life
-from gearshift.delivery.progress import Progress
+from gearshift.delivery.assignment import Assignment, OffsetTracker, TopicPartition
+from gearshift.delivery.poll_thread import Lifecycle
 from gearshift.errors import GearshiftError
 
 if TYPE_CHECKING:
     from gearshift.topics import GroupConsumer
 
-Place = tuple[str, int]
-_LEASE = (
-    3.0  # seconds without a look at the group after which a consumer must prove that it is still a member
-)
+_LEASE = 3.0  # seconds without a poll after which membership has to be proved
 _PROVE_EVERY = 0.5
 
 
 class Lease:
-    """Until when, on the monotonic clock, a consumer need not ask whether it is still a member."""
+    """Until when, on the monotonic clock, membership needs no proof."""
 
     __slots__ = ("until",)
 
@@ -30,64 +26,65 @@ class Lease:
 
 
 class Membership:
-    """A lease that each poll prolongs, and that has to be earned anew once it ran out."""
+    """A lease that each poll renews; once expired, it is renewed only after the group has confirmed the assignment."""
 
-    def __init__(self, holdings: Holdings, life: Life) -> None:
+    def __init__(self, assignment: Assignment, lifecycle: Lifecycle) -> None:
         self.lease = Lease()
         self.in_doubt = False
-        self._holdings = holdings
-        self._life = life
-        self._shown: dict[Place, Progress] | None = None
-        self._shown_until = 0.0
+        self._assignment = assignment
+        self._lifecycle = lifecycle
+        self._confirmed: dict[TopicPartition, OffsetTracker] | None = None
+        self._confirmed_until = 0.0
         self._prove_at = 0.0
 
-    def breathe(self) -> None:
-        """The polling thread is alive."""
+    def renew(self) -> None:
+        """Renew the lease from the poll thread."""
         now = time.monotonic()
         if now > self.lease.until:
-            self.in_doubt = True  # this process stood still: the group may have gone on without it
+            self.in_doubt = True  # the process was suspended: the group may have reassigned its partitions
         if not self.in_doubt:
             self.lease.until = now + _LEASE
 
     def prove(self, consumer: GroupConsumer) -> None:
-        """Ask the group whether what we hold is ours; a poll later it is, unless that poll told us otherwise.
+        """Ask the group whether we own our partitions; they count as owned if the next poll does not revoke them.
 
-        A commit would not prove it: librdkafka tries one again in the name of the member that we become when we
-        join anew. But before it does that it has put the loss of our partitions where the next poll finds it.
+        A commit would not prove it: librdkafka retries one as the new member that it becomes when it rejoins.
+        But before that it queues the loss of our partitions for the next poll.
         """
-        held = dict(self._holdings.items())
+        assigned = dict(self._assignment.items())
         now = time.monotonic()
-        if self._shown is not None and now < self._shown_until and self._shown == held:
-            self._shown = None
+        if self._confirmed is not None and now < self._confirmed_until and self._confirmed == assigned:
+            self._confirmed = None
             self.in_doubt = False
             self.lease.until = now + _LEASE
             return
-        self._shown = None
+        self._confirmed = None
         if now < self._prove_at:
             return
         self._prove_at = now + _PROVE_EVERY
         try:
-            owned = consumer.owned() if held else set[Place]()
+            owned = consumer.owned() if assigned else set[TopicPartition]()
         except GearshiftError:
-            return  # no answer: neither proven nor disproven
-        if held.keys() <= owned:
-            self._shown, self._shown_until = held, now + _LEASE
+            return  # no answer proves nothing
+        if assigned.keys() <= owned:
+            self._confirmed, self._confirmed_until = assigned, now + _LEASE
 
     def doubt(self) -> None:
-        """The group did not take us for a member: nothing is acted on until that is clear."""
+        """The group rejected us as a member: stop all work until membership is proved."""
         self.in_doubt = True
         self.lease.until = 0.0
 
     def fail(self, error: BaseException) -> None:
-        """The consumer has failed: nothing begins any more, and nothing that has begun writes any more."""
-        if self._life.failure is None:
-            self._life.failure = error
+        """The consumer failed: no record begins, and no record already begun is written."""
+        if self._lifecycle.failure is None:
+            self._lifecycle.failure = error
         self.doubt()
 
-    def covers(self, progress: Progress) -> bool:
-        """Whether a record of this partition may be acted on now; waits while that is in doubt."""
-        while progress.ours and not self._life.hurrying and self._life.failure is None:
+    def owns(self, tracker: OffsetTracker) -> bool:
+        """Whether a record of this partition may be handled or written now; waits while membership is in doubt."""
+        lifecycle = self._lifecycle
+        while tracker.owned and not lifecycle.ending_round and lifecycle.failure is None:
             if time.monotonic() < self.lease.until:
                 return True
-            progress.wait(0.02)
+            tracker.wait(0.02)
         return False

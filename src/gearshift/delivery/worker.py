@@ -1,4 +1,4 @@
-"""One consumer of a delivery: poll → transform → write → commit → poll."""
+"""One consumer of a delivery: poll → confirm → decode, handle and write in lanes → commit."""
 
 from __future__ import annotations
 
@@ -12,52 +12,43 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gearshift.definitions import Topic
-from gearshift.delivery.assignments import Assignments
-from gearshift.delivery.calls import Calls
-from gearshift.delivery.commits import Commits
-from gearshift.delivery.counts import Counts, Flight
+from gearshift.delivery.assignment import Assignment, Piece, TopicPartition
+from gearshift.delivery.confirmation import TopicConfirmation
 from gearshift.delivery.decoding import decoding
-from gearshift.delivery.errands import Errands
-from gearshift.delivery.failures import NotOurs
-from gearshift.delivery.handling import Handling
-from gearshift.delivery.holdings import Holdings
-from gearshift.delivery.life import Life
+from gearshift.delivery.dedup import Dedup
+from gearshift.delivery.dispatch import Dispatcher, Plan
+from gearshift.delivery.handling import Handler, Handling
+from gearshift.delivery.in_flight import Counts, FlowControl, InFlight
 from gearshift.delivery.membership import Membership
-from gearshift.delivery.once import Once
-from gearshift.delivery.rounds import Piece
-from gearshift.delivery.targets import Nowhere, ToDestination, ToTopic
-from gearshift.delivery.transacting import Transacting
-from gearshift.delivery.work import Work
-from gearshift.errors import BrokerUnreachableError, DeliveryError, OffsetGoneError, RetriableError
+from gearshift.delivery.poll_thread import Lifecycle, PollThread
+from gearshift.delivery.rebalance import GroupMember
+from gearshift.delivery.rounds import Transactions
+from gearshift.delivery.targets import DestinationTarget, DirectOutputs, NoTarget, Target, TopicTarget
+from gearshift.errors import BrokerUnreachableError, DeliveryError, OffsetGoneError
 from gearshift.rules.deliveries import check_copy
 from gearshift.schemas import Registry
-from gearshift.topics import Admin, DeadLetter, DeadLetters, GroupConsumer, TransactionalProducer
+from gearshift.topics import Admin, DeadLetters, TopicIds, TransactionalProducer
 from gearshift.topics.client import ANSWER_AT_WORK_WITHIN, missing
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
     from gearshift.definitions import Delivery
-    from gearshift.delivery.care import Care
-    from gearshift.delivery.polled import Polled
+    from gearshift.delivery.crash_guard import CrashGuard
     from gearshift.settings import Settings
 
-Message = Any  # confluent_kafka.Message, of which the library types nothing
-Place = tuple[str, int]
+Message = Any  # confluent_kafka.Message, which has no type hints
 log = logging.getLogger(__name__)
 
 _POLL = timedelta(milliseconds=100)
-_SOON = timedelta(milliseconds=1)  # while somebody waits for a commit, or soon will
-_CHUNK = 2000
-_LOOK_EVERY = 5.0
-_PAUSE_AFTER = 0.2  # a moment's wait for room is cheaper than a pause, which throws away what was fetched
-_UNANSWERED_FOR = 90.0  # longer than librdkafka itself waits for a broker
-_ENDS_WITHIN = (
-    150.0  # longer than a transaction takes to send its offsets and to be taken back, each in a minute
-)
+_SOON = timedelta(milliseconds=1)  # while a thread waits for a commit, or soon will
+_MAX_POLL_RECORDS = 2000
+_CHECK_TOPIC_EVERY = 5.0
+_ANSWER_WITHIN = 90.0  # longer than librdkafka's own timeouts
+_TRANSACTION_ENDS_WITHIN = 150.0  # longer than sending the offsets and aborting take, each at most a minute
 
 
 class Worker:
-    """A consumer; `run` works until `stop`, and what it does not finish another consumer does."""
+    """A consumer; `run` delivers until `stop`, and another consumer delivers what it does not finish."""
 
     def __init__(
         self,
@@ -70,298 +61,136 @@ class Worker:
         in_flight: int = 20_000,
         in_flight_bytes: int = 64 << 20,
         max_poll_interval: timedelta = timedelta(minutes=5),
-        care: Care | None = None,
+        crash_guard: CrashGuard | None = None,
     ) -> None:
-        """`member` tells the consumers of a group apart, and is the same when one is started again."""
+        """`member` identifies the consumer within its group, and stays the same across restarts."""
         self.delivery = delivery
         self.counts = Counts()
-        self.flight = Flight(in_flight, in_flight_bytes)
-        self.holdings = Holdings()
-        self.paused = False
+        self.in_flight = InFlight(in_flight, in_flight_bytes)
+        self.assignment = Assignment()
         self.error: str | None = None
         self._app = app
         self._connection = connection
         self._settings = settings
-        self._member = member
-        self._in_flight = in_flight
+        self._member_name = member
+        self._max_in_flight = in_flight
         self._max_poll_interval = max_poll_interval
-        self._care = care
-        self._life = Life()
-        self._membership = Membership(self.holdings, self._life)
-        self._full_since: float | None = None
-        self._look_at = time.monotonic() + _LOOK_EVERY
-        self._letters_lock = threading.Lock()
+        self._crash_guard = crash_guard
+        self._lifecycle = Lifecycle()
+        self._membership = Membership(self.assignment, self._lifecycle)
+        self._check_topic_at = time.monotonic() + _CHECK_TOPIC_EVERY
 
     def stop(self) -> None:
-        """End, from any thread: what is in hand is finished and committed."""
-        self._life.stopping.set()
+        """Stop, from any thread: records in flight are finished and committed."""
+        self._lifecycle.stopping.set()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed, or is about to stop with a failure."""
+        return self._lifecycle.failure is not None
+
+    def status(self) -> dict[str, Any]:
+        """Its status as plain data."""
+        return {
+            **self.counts.as_dict(),
+            "in_flight": self.in_flight.records,
+            "in_flight_bytes": self.in_flight.bytes,
+            "paused": self.in_flight.paused,
+            "error": self.error,
+            "retrying": self.counts.retrying,
+            "partitions": sorted(f"{topic}/{partition}" for topic, partition in self.assignment),
+        }
 
     def run(self) -> None:
         """Deliver until `stop`."""
         try:
             self._run()
         except BaseException as error:
-            self._life.failure = error
+            self._lifecycle.failure = error
             raise
 
     def _run(self) -> None:
-        life = self._life
+        lifecycle = self._lifecycle
         with ExitStack() as exit_:
             self._open(exit_)
             try:
-                while not life.stopping.is_set():
-                    if life.failure is not None:
-                        raise life.failure
+                while not lifecycle.stopping.is_set():
+                    if lifecycle.failure is not None:
+                        raise lifecycle.failure
                     self._turn()
             except BaseException as error:
-                self._membership.fail(error)  # nobody waits for this thread any more
+                self._membership.fail(error)  # so that no other thread waits for this one
                 raise
             finally:
-                life.stopping.set()
-                life.closing = True
-                # Before the consumer closes, for it takes no commits any more once it does.
-                self._assignments.revoked(list(self.holdings))
-                life.ended = True
+                lifecycle.stopping.set()
+                lifecycle.closing = True
+                # Before the consumer is closed, because a closed one cannot commit.
+                self._member.revoke(list(self.assignment))
+                lifecycle.ended = True
 
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended, or is about to, by a failure."""
-        return self._life.failure is not None
-
-    def status(self) -> dict[str, Any]:
-        """How it is, as plain data."""
-        return {
-            **self.counts.as_dict(),
-            "in_flight": self.flight.records,
-            "in_flight_bytes": self.flight.bytes,
-            "paused": self.paused,
-            "error": self.error,
-            "partitions": sorted(f"{topic}/{partition}" for topic, partition in self.holdings),
-        }
-
-    # life
-
-    def _open(self, exit_: ExitStack) -> None:
-        delivery = self.delivery
-        registry = exit_.enter_context(Registry(self._connection))
-        with Admin(self._connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
-            found = admin.require([delivery.topic.name])[delivery.topic.name]
-            # A connector of the user's own may have made more partitions than are declared.
-            topic = replace(delivery.topic, partitions=found.partitions)
-            check_copy(delivery.name, topic, delivery.target, delivery.parallelism, delivery.defined_at)
-            admin.ensure_like(delivery.topic.dead_letters, delivery.topic.name)
-        self._errands = Errands(self._life, self.flight.wake)
-        self._once = Once(delivery, self._connection) if delivery.once_by else None
-        if self._once is not None:
-            exit_.callback(self._once.close)
-        self._open_target(exit_, registry)
-        self._letters = exit_.enter_context(DeadLetters(self._connection))
-        calls = Calls(delivery)
-        exit_.callback(calls.close)
-        transacting = self._transacting
-        work = self._work = Work(
-            delivery,
-            batch=self._target.batch,
-            in_flight=self._in_flight,
-            flight=self.flight,
-            transacting=transacting,
-            membership=self._membership,
-        )
-        work.handling = Handling(
-            delivery,
-            self._app,
-            call=calls.handle,
-            decode=decoding(delivery.topic, registry),
-            target=self._target,
-            once=self._once,
-            counts=self.counts,
-            finish=work.finish,
-            set_aside=self._set_aside if transacting is None else transacting.set_aside,
-            lease=self._membership.lease,
-            is_ours=self._membership.covers,
-            keep=self._keep if transacting is None else transacting.keep,
-            care=self._care,
-        )
-        work.open()
-        exit_.callback(work.close, 5.0)
-        self._open_consumer(exit_)
-
-    def _open_target(self, exit_: ExitStack, registry: Registry) -> None:
-        delivery = self.delivery
-        self._transacting: Transacting | None = None
-        if isinstance(delivery.target, Topic):
-            name = f"{self._app}.{delivery.name}.{self._member}"
-            transactions = TransactionalProducer(self._connection, name)
-            exit_.callback(transactions.close)
-            self._transacting = Transacting(
-                delivery.name,
-                transactions,
-                once=self._once,
-                holdings=self.holdings,
-                membership=self._membership,
-                errands=self._errands,
-            )
-            self._target = ToTopic(delivery.target, transactions, registry, self._transacting.refused)
-        elif delivery.target is not None:
-            self._target = ToDestination(
-                delivery.target,
-                delivery.group_id,
-                self._settings,
-                delivery.handler,
-                captured=delivery.topic.envelope is not None,
-            )
-        else:
-            self._target = Nowhere()
-        exit_.callback(self._target.close)
-
-    def _open_consumer(self, exit_: ExitStack) -> None:
-        delivery, life = self.delivery, self._life
-        assignments = self._assignments = Assignments(
-            delivery,
-            holdings=self.holdings,
-            once=self._once,
-            rounds=self._work.rounds,
-            in_transactions=self._transacting is not None,
-            membership=self._membership,
-            errands=self._errands,
-            flight=self.flight,
-            counts=self.counts,
-            life=life,
-        )
-        consumer = self._consumer = assignments.consumer = self._work.consumer = GroupConsumer(
-            self._connection,
-            delivery.group_id,
-            [delivery.topic.name, delivery.topic.replays],
-            on_assigned=assignments.assigned,
-            on_revoked=assignments.revoked,
-            on_lost=assignments.lost,
-            max_poll_interval=self._max_poll_interval,
-        )
-        self._commits = assignments.commits = self._work.commits = Commits(
-            delivery.name,
-            consumer=consumer,
-            holdings=self.holdings,
-            flush=self._target.flush,
-            membership=self._membership,
-            errands=self._errands,
-            counts=self.counts,
-            life=life,
-        )
-        exit_.callback(consumer.close)  # calls `revoked`: what is in hand is finished first
-        if self._work.rounds is None:
-            committer = threading.Thread(target=self._commits.make_often, name="commits", daemon=True)
-            committer.start()
-            exit_.callback(committer.join, 5.0)
-            exit_.callback(life.stopping.set)
-
-    # the loop
+    # the poll loop
 
     def _turn(self) -> None:
-        """One poll, and what follows from it."""
-        consumer, assignments = self._consumer, self._assignments
-        is_full = self.flight.full and not self.paused
-        # A poll also brings the answers to commits, so there is one even where there is no room for records.
-        messages = consumer.poll(
-            _SOON if is_full or self._work.is_waited_for else _POLL, 1 if is_full else _CHUNK
-        )
-        self._membership.breathe()
-        if self._membership.in_doubt:
-            self._membership.prove(consumer)
-        self._errands.run()
-        self._require_answers()
-        if assignments.fresh:
-            # From now on the group knows where it began, whether or not a record comes before it ends.
-            assignments.fresh = False
-            self._commits.make_or_warn()
-        self._look_for_topic()
-        if messages:
+        """Poll once, and pass confirmed records on to the lanes, which decode, handle and write them.
+
+        Threads that have finished records queue their commits as tasks of this thread.
+        """
+        if messages := self._poll():
             self._take_in(messages)
-        self._hold_back()
-
-    def _require_answers(self) -> None:
-        """Start anew rather than wait for ever, while the group takes us for a member that works."""
-        rounds = self._work.rounds if self._transacting is not None else None
-        if self._consumer.unanswered > _UNANSWERED_FOR:
-            what = f"group {self.delivery.group_id} has not answered a commit for {_UNANSWERED_FOR:.0f} s"
-        elif rounds is not None and rounds.ending_for > _ENDS_WITHIN:
-            # librdkafka does not keep to its time limit where a group's coordinator is gone (its issue 5456).
-            what = f"a transaction has not ended for {_ENDS_WITHIN:.0f} s"
-        else:
-            return
-        raise DeliveryError(what, hint="the consumer starts again", delivery=self.delivery.name)
-
-    def _hold_back(self) -> None:
-        """Take no more than there is room for."""
-        if self.flight.full and not self.paused:
-            now = time.monotonic()
-            self._full_since = self._full_since or now
-            left = self._full_since + _PAUSE_AFTER - now
-            if left > 0:
-                answer_comes = self._consumer.unanswered > 0
-                self.flight.await_room(
-                    min(left, _SOON.total_seconds()) if answer_comes else left,
-                    lambda: self._errands.are_waiting,
-                )
-            else:
-                self.paused = True
-                self._set_flow()
-        elif self.paused and self.flight.half_empty:
-            self.paused = False
-            self._set_flow()
-        if not self.flight.full:
-            self._full_since = None
-        if self._assignments.came:
-            self._assignments.came = False
+        self._confirmation.receive()
+        if self._confirmation.recreated is not None:
+            self._rejoin(self._confirmation.recreated)
+        if self._confirmation.allows(self._poll_thread.has_tasks):
+            self._poll_thread.run_tasks()
+        self._require_answers()
+        if self._member.pop_without_offset():
+            # Commit where the group started, in case no record arrives before it stops.
+            self._member.commits.try_commit()
+        self._check_topic()
+        if pieces := self._confirmation.confirmed():
+            self._dispatcher.dispatch(pieces)
+        self._confirmation.ask()
+        self._flow.regulate()
+        if self._member.pop_assigned():
             self.error = None
-            self._set_flow()  # a partition comes back as it went: paused, if it was lost while it was
-        if self._assignments.waiting and self._assignments.look_for_marks():
-            self._set_flow()
+            self._flow.apply()  # a partition that was lost while paused is assigned paused
 
-    def _set_flow(self) -> None:
-        """Fetch if there is room, but of no partition that waits for its marks."""
-        waiting = self._assignments.waiting
-        flowing = [] if self.paused else [place for place in self.holdings if place not in waiting]
-        self._consumer.pause([place for place in self.holdings if place not in flowing])
-        self._consumer.resume(flowing)
-
-    def _look_for_topic(self) -> None:
-        """A topic that is deleted takes its partitions away without a word: say so, until it is there again."""
-        now = time.monotonic()
-        topic = self.delivery.topic.name
-        if now < self._look_at or any(place[0] == topic for place in self.holdings):
-            return
-        self._look_at = now + _LOOK_EVERY
-        with suppress(BrokerUnreachableError):
-            error = None if self._consumer.partitions_of(topic) else str(missing(topic))
-            if error is not None and error != self.error:
-                log.warning("%s: %s", self.delivery.name, error)
-            self.error = error
+    def _poll(self) -> list[Message]:
+        """Poll, even without room for records: a poll also brings the answers to commits."""
+        is_full = self._flow.is_full
+        soon = is_full or self._dispatcher.awaits_commit or self._confirmation.is_asking
+        messages = self._consumer.poll(_SOON if soon else _POLL, 1 if is_full else _MAX_POLL_RECORDS)
+        self._membership.renew()
+        if self._membership.in_doubt:
+            self._membership.prove(self._consumer)
+        return messages
 
     def _take_in(self, messages: list[Message]) -> None:
+        """Hold polled records until their topic is confirmed."""
         good = [message for message in messages if message.error() is None]
         if len(good) < len(messages):
             for message in messages:
                 if message.error() is not None:
                     self._on_error(message)
-        self._work.take(list(self._pieces(good)))
+        self._confirmation.hold(list(self._pieces(good)))
 
     def _pieces(self, messages: list[Message]) -> Iterator[Piece]:
         """The records by partition, each bound to the assignment it was polled in."""
-        by_place: dict[Place, list[Message]] = {}
+        by_partition: dict[TopicPartition, list[Message]] = {}
         for message in messages:
-            by_place.setdefault((message.topic(), message.partition()), []).append(message)
-        for place, of_place in by_place.items():
-            progress = self.holdings.get(place)
-            if progress is not None:
-                progress.begin([message.offset() for message in of_place])
-                yield Piece(progress, of_place)
+            by_partition.setdefault((message.topic(), message.partition()), []).append(message)
+        for partition, of_partition in by_partition.items():
+            tracker = self.assignment.get(partition)
+            if tracker is not None:
+                tracker.begin([message.offset() for message in of_partition])
+                yield Piece(tracker, of_partition)
 
     def _on_error(self, message: Message) -> None:
         error = self._consumer.error_of(message)
         if error is None or message.topic() == self.delivery.topic.replays:
-            return  # nothing has been replayed yet: the topic comes with the first replay
+            return  # the topic for replays is created with the first replay
         if isinstance(error, OffsetGoneError):
-            self._assignments.go_on_after_gap((message.topic(), message.partition()), error.offset)
+            self._member.skip_gap((message.topic(), message.partition()), error.offset)
             return
         if isinstance(error, DeliveryError):
             raise error
@@ -369,14 +198,161 @@ class Worker:
             log.warning("%s: %s", self.delivery.name, error)
         self.error = str(error)
 
-    def _set_aside(self, letters: list[DeadLetter]) -> None:
-        with self._letters_lock:
-            self._letters.write(letters)
+    def _rejoin(self, topic: str) -> None:
+        self._member.rejoin(topic)
+        if self._transactions is not None:
+            self._transactions.rejected.clear()  # it identifies records by their offsets
 
-    def _keep(self, records: list[Polled]) -> None:
-        assert self._once is not None
-        self._target.flush()  # what is marked never comes again, so it has to be safe
-        try:
-            self._once.keep([(record.partition, record.identity or b"") for record in records])
-        except RetriableError as error:
-            raise NotOurs from error
+    def _require_answers(self) -> None:
+        """Restart instead of waiting without end, while the group takes this consumer for a working member."""
+        rounds = self._plan.rounds if self._transactions is not None else None
+        if self._consumer.unanswered > _ANSWER_WITHIN:
+            what = f"group {self.delivery.group_id} has not answered a commit for {_ANSWER_WITHIN:.0f} s"
+        elif self._confirmation.unanswered > _ANSWER_WITHIN:
+            what = f"no broker has returned the topic's id for {_ANSWER_WITHIN:.0f} s"
+        elif rounds is not None and rounds.ending_for > _TRANSACTION_ENDS_WITHIN:
+            # librdkafka ignores its timeout when a group's coordinator is gone (its issue 5456).
+            what = f"a transaction has not ended for {_TRANSACTION_ENDS_WITHIN:.0f} s"
+        else:
+            return
+        raise DeliveryError(what, hint="the consumer restarts", delivery=self.delivery.name)
+
+    def _check_topic(self) -> None:
+        """Report a deleted topic, whose partitions are revoked without an error, until it exists again."""
+        now = time.monotonic()
+        topic = self.delivery.topic.name
+        if now < self._check_topic_at or any(partition[0] == topic for partition in self.assignment):
+            return
+        self._check_topic_at = now + _CHECK_TOPIC_EVERY
+        with suppress(BrokerUnreachableError):
+            error = None if self._consumer.partitions_of(topic) else str(missing(topic))
+            if error is not None and error != self.error:
+                log.warning("%s: %s", self.delivery.name, error)
+            self.error = error
+
+    # wiring
+
+    def _open(self, exit_: ExitStack) -> None:
+        """Create the parts in the order in which they depend on each other; they are closed in reverse."""
+        registry = exit_.enter_context(Registry(self._connection))
+        delivery = self._check_delivery()
+        self._poll_thread = PollThread(self._lifecycle, self.in_flight.wake)
+        dedup = Dedup(delivery, self._connection) if delivery.once_by else None
+        if dedup is not None:
+            exit_.callback(dedup.close)
+        target, self._transactions = self._open_target(exit_, registry, dedup)
+        letters = exit_.enter_context(DeadLetters(self._connection))
+        handler = Handler(delivery)
+        exit_.callback(handler.close)
+        self._plan = Plan(
+            delivery,
+            target.batch_size,
+            in_transactions=self._transactions is not None,
+            in_flight=self._max_in_flight,
+        )
+        handling = Handling(
+            delivery,
+            self._app,
+            handler=handler,
+            decoding=decoding(delivery.topic, registry),
+            target=target,
+            outputs=self._transactions or DirectOutputs(letters, target, dedup),
+            dedup=dedup,
+            counts=self.counts,
+            in_flight=self.in_flight,
+            membership=self._membership,
+            crash_guard=self._crash_guard,
+        )
+        topic_ids = TopicIds(self._connection)
+        self._confirmation = TopicConfirmation(
+            topic_ids, assignment=self.assignment, in_flight=self.in_flight
+        )
+        member = self._member = GroupMember(
+            delivery,
+            self._connection,
+            assignment=self.assignment,
+            target=target,
+            dedup=dedup,
+            rounds=self._plan.rounds,
+            topic_ids=topic_ids,
+            confirmation=self._confirmation,
+            in_transactions=self._transactions is not None,
+            membership=self._membership,
+            poll_thread=self._poll_thread,
+            in_flight=self.in_flight,
+            counts=self.counts,
+            lifecycle=self._lifecycle,
+            max_poll_interval=self._max_poll_interval,
+        )
+        self._consumer = member.consumer
+        self._flow = FlowControl(
+            member,
+            assignment=self.assignment,
+            in_flight=self.in_flight,
+            confirmation=self._confirmation,
+            poll_thread=self._poll_thread,
+        )
+        self._dispatcher = Dispatcher(
+            delivery,
+            self._plan,
+            handling,
+            in_flight=self.in_flight,
+            transactions=self._transactions,
+            membership=self._membership,
+            consumer=member.consumer,
+            commits=member.commits,
+        )
+        exit_.callback(self._dispatcher.close, 5.0)
+        exit_.callback(member.consumer.close)  # calls `revoke`, which waits for the lanes
+        self._dispatcher.open()
+        if self._plan.rounds is None:
+            committer = threading.Thread(
+                target=member.commits.commit_periodically, name="commits", daemon=True
+            )
+            committer.start()
+            exit_.callback(committer.join, 5.0)
+            exit_.callback(self._lifecycle.stopping.set)
+
+    def _check_delivery(self) -> Delivery:
+        """The delivery with the partitions that its topic really has, which may be more than declared."""
+        delivery = self.delivery
+        with Admin(self._connection, answer_within=ANSWER_AT_WORK_WITHIN) as admin:
+            found = admin.require([delivery.topic.name])[delivery.topic.name]
+            delivery = replace(delivery, topic=replace(delivery.topic, partitions=found.partitions))
+            check_copy(
+                delivery.name, delivery.topic, delivery.target, delivery.parallelism, delivery.defined_at
+            )
+            admin.ensure_like(delivery.topic.dead_letters, delivery.topic.name)
+        return delivery
+
+    def _open_target(
+        self, exit_: ExitStack, registry: Registry, dedup: Dedup | None
+    ) -> tuple[Target, Transactions | None]:
+        delivery = self.delivery
+        transactions: Transactions | None = None
+        target: Target
+        if isinstance(delivery.target, Topic):
+            name = f"{self._app}.{delivery.name}.{self._member_name}"
+            producer = TransactionalProducer(self._connection, name)
+            exit_.callback(producer.close)
+            transactions = Transactions(
+                delivery.name,
+                producer,
+                dedup=dedup,
+                assignment=self.assignment,
+                membership=self._membership,
+                poll_thread=self._poll_thread,
+            )
+            target = TopicTarget(delivery.target, producer, registry, transactions.rejected)
+        elif delivery.target is not None:
+            target = DestinationTarget(
+                delivery.target,
+                delivery.group_id,
+                self._settings,
+                delivery.handler,
+                captured=delivery.topic.envelope is not None,
+            )
+        else:
+            target = NoTarget()
+        exit_.callback(target.close)
+        return target, transactions

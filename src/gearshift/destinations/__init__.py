@@ -1,17 +1,17 @@
-"""Where deliveries write: stores that take rows, and services that take messages."""
+"""Destinations of deliveries: databases that store rows, and services that send messages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gearshift.destinations.cassandra import Cassandra
-    from gearshift.destinations.email import Email, EmailMessage
-    from gearshift.destinations.postgres import Postgres
+    from gearshift.destinations.cassandra.destination import Cassandra
+    from gearshift.destinations.messages.email import Email, EmailMessage
+    from gearshift.destinations.messages.signature import verify
+    from gearshift.destinations.messages.sms import Sms, SmsMessage
+    from gearshift.destinations.messages.webhook import Webhook
+    from gearshift.destinations.postgres.destination import Postgres
     from gearshift.destinations.rows import Delete
-    from gearshift.destinations.signature import verify
-    from gearshift.destinations.sms import Sms, SmsMessage
-    from gearshift.destinations.webhook import Webhook
 
 __all__ = [
     "Cassandra",
@@ -25,23 +25,23 @@ __all__ = [
     "verify",
 ]
 
-_LATER = {
-    "Cassandra": "gearshift.destinations.cassandra",
+_LAZY = {
+    "Cassandra": "gearshift.destinations.cassandra.destination",
     "Delete": "gearshift.destinations.rows",
-    "Email": "gearshift.destinations.email",
-    "EmailMessage": "gearshift.destinations.email",
-    "Postgres": "gearshift.destinations.postgres",
-    "Sms": "gearshift.destinations.sms",
-    "SmsMessage": "gearshift.destinations.sms",
-    "Webhook": "gearshift.destinations.webhook",
-    "verify": "gearshift.destinations.signature",
+    "Email": "gearshift.destinations.messages.email",
+    "EmailMessage": "gearshift.destinations.messages.email",
+    "Postgres": "gearshift.destinations.postgres.destination",
+    "Sms": "gearshift.destinations.messages.sms",
+    "SmsMessage": "gearshift.destinations.messages.sms",
+    "Webhook": "gearshift.destinations.messages.webhook",
+    "verify": "gearshift.destinations.messages.signature",
 }
 
 
 def __getattr__(name: str) -> Any:
-    # Each brings a client library along, so that only those in use are imported.
-    if name in _LATER:
+    # Each needs a client library, so only those in use are imported.
+    if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""What a handler says it returns, so that a table can be compared with it before the first record."""
+"""The return annotation of a handler, to check a table against it before the first record."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gearshift.record import Change
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """The columns of every row, None where nobody said, and whether the rows are changes of a captured table."""
+    """The columns of the rows (None if unknown), and whether the rows are changes of a captured table."""
 
     columns: tuple[str, ...] | None
     changes: bool
 
 
 def returns_of(handler: Callable[..., Any], *, captured: bool) -> Returns:
-    """What the annotation of a handler's result says: a dataclass or a Change of one, optional or in a list.
+    """Read a return annotation: a dataclass or a Change of one, optional or in a list.
 
-    Without one the rows may be what the handler gets: changes, where the topic is of a `captured` table.
+    Without an annotation the rows may be the handler's input: changes, if the topic is of a `captured` table.
 
     >>> @dataclass
     ... class Meter:
@@ -37,7 +37,7 @@ def returns_of(handler: Callable[..., Any], *, captured: bool) -> Returns:
     """
     try:
         found = _rows(typing.get_type_hints(handler).get("return"))
-    except (NameError, TypeError, AttributeError):  # a name that only a type checker can see
+    except (NameError, TypeError, AttributeError):  # a name imported for type checking only
         found = set[Any]()
     if len(found) != 1:
         return Returns(None, captured)
@@ -51,7 +51,7 @@ def returns_of(handler: Callable[..., Any], *, captured: bool) -> Returns:
 
 
 def _rows(annotated: Any) -> set[Any]:
-    """The types of the values in a result that are neither None nor a Delete."""
+    """The types in an annotation other than None and Delete."""
     origin = typing.get_origin(annotated)
     if origin in (typing.Union, types.UnionType) or (
         isinstance(origin, type) and issubclass(origin, list | tuple)

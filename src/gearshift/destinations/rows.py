@@ -1,4 +1,4 @@
-"""What handlers return, as columns of a table: shared by the stores."""
+"""Convert the return values of handlers to table rows, for all databases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gearshift.schemas import shapes
 
 
 class Delete:
-    """Returned by a handler for a row to be deleted: `Delete(meter_id="m1")`.
+    """Returned by a handler to delete a row: `Delete(meter_id="m1")`.
 
     >>> Delete(meter_id="m1").columns
     {'meter_id': 'm1'}
@@ -33,25 +33,30 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row to write or to delete: its columns, and the record it came from."""
+    """One row to write or delete, with the record it was made from."""
 
     columns: Mapping[str, Any]
     deletes: bool
     record: Record[Any]
     index: int = 0
     type: type[Any] | None = None
-    """The dataclass that says what its columns are, where it is one."""
+    """The dataclass that declares its columns, if there is one."""
     change: Change[Any] | None = None
-    """The change of a captured table that it is."""
+    """The change, if it comes from a captured table."""
 
     @property
     def empties(self) -> bool:
-        """Whether it stands for all rows of the table: the source's was truncated."""
+        """Whether it deletes all rows, because the source table was truncated."""
         return self.change is not None and self.change.op is Op.TRUNCATE
+
+    @property
+    def position(self) -> int | None:
+        """Its place among all changes of a table that `app.cdc` captures, through every new snapshot."""
+        return None if self.change is None or self.change.epoch is None else self.change.position
 
 
 def split(table: str, *, parts: tuple[int, ...]) -> tuple[str, ...]:
-    """The names in a table's name.
+    """Split a qualified table name.
 
     >>> split("power.readings", parts=(2,))
     ('power', 'readings')
@@ -59,20 +64,20 @@ def split(table: str, *, parts: tuple[int, ...]) -> tuple[str, ...]:
     names = tuple(table.split("."))
     if len(names) not in parts or not all(names):
         hint = "write keyspace.table" if parts == (2,) else "write table or schema.table"
-        raise DefinitionError(f"{table!r} is no table's name", hint=hint)
+        raise DefinitionError(f"invalid table name {table!r}", hint=hint)
     return names
 
 
 def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
-    """A key as declared, as columns."""
+    """The columns of a declared key."""
     columns = (key,) if isinstance(key, str) else tuple(key)
     if len(set(columns)) != len(columns) or not all(columns):
-        raise DefinitionError(f"key={key!r} is no list of columns", hint="name each column once")
+        raise DefinitionError(f"key={key!r} is not a list of distinct columns", hint="name each column once")
     return columns
 
 
 def entries(rows: Iterable[Row], key: tuple[str, ...], table: str) -> list[Entry]:
-    """The rows with their columns, in their order; a value of None is nothing to write."""
+    """The rows as entries, in order; None is skipped."""
     found: list[Entry] = []
     for row in rows:
         value: Any = row.value
@@ -83,12 +88,40 @@ def entries(rows: Iterable[Row], key: tuple[str, ...], table: str) -> list[Entry
     return found
 
 
+def still_valid(written: Iterable[Entry], since: int) -> tuple[list[Entry], int]:
+    """Leave out changes from before the table last began again, and say since when the rest is valid.
+
+    A table begins again at a truncate and at a new snapshot. What the connector of an earlier snapshot sends
+    behind it is void, and so is a dead letter from before it.
+    """
+    found: list[Entry] = []
+    for entry in written:
+        if entry.position is not None and entry.position < since:
+            continue
+        if entry.position is not None and entry.empties:
+            since = entry.position + 1
+        found.append(entry)
+    return found, since
+
+
 def _entries_of(change: Change[Any], row: Row, key: tuple[str, ...], table: str) -> list[Entry]:
-    """What a change of a captured table does to a copy of it."""
+    """The writes and deletes that apply a change to a copy of the table."""
     if change.op is Op.MESSAGE:
-        return []  # it is of no table
+        return []  # belongs to no table
     if change.op is Op.TRUNCATE:
         return [Entry({}, True, row.record, row.index, change=change)]
+    replayed = row.record.origin[0] != row.record.topic
+    if change.restarts and change.position is not None and not replayed:
+        # A connector that was killed takes its snapshot again, without the rows that went in the meantime. A dead letter
+        # that is replayed comes too late for that: the other rows of its snapshot are there.
+        emptied = dataclasses.replace(
+            change, op=Op.TRUNCATE, before=None, after=None, position=change.position - 1, restarts=False
+        )
+        again = dataclasses.replace(change, restarts=False)
+        return [
+            Entry({}, True, row.record, row.index, change=emptied),
+            *_entries_of(again, row, key, table),
+        ]
     before = _columns(change.before) or {}
     old = Delete(**{**before, **(change.key or {})})
     if change.after is None:
@@ -98,7 +131,7 @@ def _entries_of(change: Change[Any], row: Row, key: tuple[str, ...], table: str)
         return [
             _entry(Delete(**before), row, key, table, change),
             new,
-        ]  # it has another place in the copy now
+        ]  # its key has changed
     return [new]
 
 
@@ -108,18 +141,20 @@ def _entry(
     columns = _columns(value)
     if columns is None:
         raise refused(
-            f"{type(value).__name__} is no row for {table}",
+            f"{type(value).__name__} cannot be written to {table}",
             "return a dataclass, a mapping of columns, a Change or a Delete",
             row.record,
         )
     deletes = isinstance(value, Delete)
     if deletes and not key:
-        raise refused(f"{value!r} cannot be deleted from {table}", "declare the table's key=(…)", row.record)
+        raise refused(
+            f"{value!r} cannot be deleted from {table}: it has no key", "declare the key: key=(…)", row.record
+        )
     for name in key:
         if name not in columns:
             raise misconfigured(
                 f"a row for {table} has no key column {name}",
-                "return it with every row, or declare another key=",
+                "return it with every row, or change key=",
                 row.record,
             )
         if columns[name] is None:
@@ -139,7 +174,7 @@ def _columns(value: Any) -> Mapping[str, Any] | None:
 
 
 def refused(what: str, hint: str, record: Record[Any] | None = None) -> PermanentError:
-    """The error for a row that no retry will bring into a table."""
+    """A permanent error for a row that cannot be written."""
     if record is None:
         return PermanentError(what, hint=hint)
     return PermanentError(
@@ -148,7 +183,7 @@ def refused(what: str, hint: str, record: Record[Any] | None = None) -> Permanen
 
 
 def misconfigured(what: str, hint: str, record: Record[Any] | None = None) -> DeliveryError:
-    """The error for a table and rows that do not fit by their names: no record is at fault, so the delivery stops."""
+    """An error for a table that does not match the rows: no single record is the cause, so the delivery stops."""
     if record is None:
         return DeliveryError(what, hint=hint)
     return DeliveryError(
@@ -158,12 +193,12 @@ def misconfigured(what: str, hint: str, record: Record[Any] | None = None) -> De
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """The kind of a column whose values are nested."""
+    """A column with nested values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """The kind of a column of lists."""
+    """A column with lists."""
 
     of: shapes.Scalar | shapes.DecimalOf
 
@@ -183,7 +218,7 @@ _KINDS: Final[Mapping[type[Any], shapes.Scalar | shapes.DecimalOf]] = {
 
 
 def kinds(written: Iterable[Entry], table: str) -> dict[str, Kind]:
-    """What the columns are, by the dataclass of the rows or by the values of the mappings."""
+    """The kinds of the columns, from the dataclass of the rows or from the values of mappings."""
     found: dict[str, Kind] = {}
     unknown: dict[str, Record[Any]] = {}
     for entry in written:
@@ -211,7 +246,7 @@ def _declared(kind: type[Any]) -> dict[str, Kind]:
     try:
         return {field.name: _of_shape(field.shape) for field in shapes.describe(kind).fields}
     except SchemaError:
-        return {}  # no value type of ours: its values tell
+        return {}  # not a supported value type: inferred from its values
 
 
 def _of_shape(shape: shapes.Shape) -> Kind:
@@ -245,21 +280,21 @@ def _seen(value: Any) -> Kind | None:
 
 
 def plain(value: Any) -> Any:
-    """A value as a driver takes it: the word for an Enum's member, and lists for tuples.
+    """Convert a value for a driver: an Enum member to its text, a tuple to a list.
 
     >>> plain((1, 2))
     [1, 2]
     """
     if isinstance(value, Enum):
-        words = shapes.EnumOf(type(value)).members
-        return next(word for word, member in words.items() if member is value)
+        members = shapes.EnumOf(type(value)).members
+        return next(text for text, member in members.items() if member is value)
     if isinstance(value, list | tuple):
         return [plain(item) for item in cast("Sequence[Any]", value)]
     return value
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a value goes into a table as JSON.
+    """Whether a value is stored as JSON.
 
     >>> is_nested({"kw": 2.5}), is_nested([1, 2]), is_nested([[1], [2]])
     (True, False, True)
@@ -283,4 +318,4 @@ def _jsonable(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")

@@ -1,23 +1,26 @@
-"""What a failed query says, in a sentence: Spark nests its causes and repeats them over pages."""
+"""Explains failures of a query or of the user's code in one sentence, with the pipeline, the file and the line.
+
+Spark nests its causes and repeats them over pages.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gearshift.definitions import Location, Pipeline
 from gearshift.errors import ContinuityError, GearshiftError, QueryError, TransformError
-from gearshift.pipelines.changes import MISSING_COLUMN
-from gearshift.pipelines.user_code import first_line
-from gearshift.pipelines.writing import NULL_FIELD
+from gearshift.pipelines.records.debezium import MISSING_COLUMN
+from gearshift.pipelines.records.writing import INVALID
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?P<frames>(?: .*\n)+)(?P<what>\S.*)")
-_NULL_WITHIN = re.compile(r"\[AVRO_CANNOT_WRITE_NULL_FIELD\][^`]*`([^`]+)`")  # of a struct within the value
-_OURS = (
-    f"{Path(__file__).parent.parent}{os.sep}"  # a batch's own way through this package is no user's function
-)
-# What Spark says of code that does not fit the state in the checkpoint.
+_OURS = f"{Path(__file__).parent.parent}{os.sep}"  # our own frames are not the user's code
+# Spark's errors for code that does not match the state in the checkpoint.
 _MISFIT = re.compile(
     r"\[(?:STATE_STORE_\w*SCHEMA\w*|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA)[^\]]*\] ([^\n]+)"
     r"|(There are \[\d+\] sources in the checkpoint offsets[^\n]+)"
@@ -25,8 +28,26 @@ _MISFIT = re.compile(
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
+@contextmanager
+def calling(pipeline: Pipeline) -> Generator[None]:
+    """Report an exception inside this block as the transform's."""
+    try:
+        yield
+    except GearshiftError:
+        raise
+    except Exception as error:
+        where = blame(error, pipeline.transform) or pipeline.defined_at
+        raise TransformError(
+            f"the transform raised {type(error).__name__}: {first_line(error)}",
+            hint="fix the function; gearshift check reports this without starting anything",
+            pipeline=pipeline.name,
+            file=where.file,
+            line=where.line,
+        ) from error
+
+
 def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
-    """An exception of a pipeline's query, with the pipeline and the place."""
+    """An exception of a pipeline's query, with the pipeline, the file and the line."""
     if isinstance(error, GearshiftError):
         return error
     text = str(error)
@@ -34,16 +55,16 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
     gone = re.search(rf"{MISSING_COLUMN}=(\w+);", text)
     if gone:
         return QueryError(
-            f"the source table has no column {gone[1]} any more",
-            hint="make the field Optional or give it a default, and start the app again: nothing is lost",
+            f"the source table no longer has a column {gone[1]}",
+            hint="make the field Optional or give it a default, then restart the app; no change is lost",
             pipeline=pipeline.name,
             file=where.file,
             line=where.line,
         )
     if misfit := _MISFIT.search(text):
-        said = (misfit[1] or misfit[2]).split(" SQLSTATE")[0]
+        reason = (misfit[1] or misfit[2]).split(" SQLSTATE")[0]
         return ContinuityError(
-            f"the code no longer fits the state in the pipeline's checkpoint: {said}",
+            f"the code no longer matches the state in the pipeline's checkpoint: {reason}",
             hint=f"undo the change, or start over with gearshift reset {pipeline.name}",
             pipeline=pipeline.name,
             file=where.file,
@@ -58,18 +79,18 @@ def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
             where = Location.at(*own[-1]) if own else where
             return TransformError(
                 f"a function of the transform raised {raised[-1]['what'].strip()}",
-                hint="fix the function, or filter out what it cannot take",
+                hint="fix the function, or filter out the rows it cannot handle",
                 pipeline=pipeline.name,
                 file=where.file,
                 line=where.line,
             )
     cause = _innermost(text) or first_line(error)
-    null = re.search(rf"{NULL_FIELD}=([^;]+);", cause) or _NULL_WITHIN.search(cause)
+    invalid = re.search(rf"{INVALID}=(.+?);;", cause)  # not in `text`, which contains the whole plan
     return QueryError(
-        f"the transform gave no value for the required field {null[1]}"
-        if null
+        f"a row of the result does not fit {pipeline.target.name}: {invalid[1]}"
+        if invalid
         else f"the query failed: {cause}",
-        hint="fill or filter it, or make the field Optional" if null else "see the Spark log",
+        hint='fix the transform, or set on_invalid="dead-letter"' if invalid else "see the Spark log",
         pipeline=pipeline.name,
         file=where.file,
         line=where.line,
@@ -87,3 +108,20 @@ def _innermost(text: str) -> str | None:
         return raised[1]
     causes = re.findall(r"(?:Caused by|executor \w+\)): [\w.$]+(?:Exception|Error): ([^\n]+)", text)
     return causes[-1] if causes else None
+
+
+def blame(error: BaseException, function: Callable[..., Any]) -> Location | None:
+    """The innermost line of the user's code in a traceback.
+
+    Code in the function's own folder is the user's; libraries and Spark are not.
+    """
+    home = Path(function.__code__.co_filename).parent
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).parent == home]
+    return Location.at(own[-1].filename, own[-1].lineno or 0) if own else None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message, without Spark's plans and Java's frames."""
+    text = str(error).strip().split("\n", 1)[0]
+    return text.split(" SQLSTATE:")[0].rstrip(";") if " SQLSTATE:" in text else text

@@ -1,4 +1,4 @@
-"""The ways on for a pipeline that was stopped: start over, accept what is lost or changed, or take another name."""
+"""What a person can do with a stopped pipeline: reset it, accept a loss or a change, or rename it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from gearshift.errors import DefinitionError, LedgerError
-from gearshift.pipelines.checkpoint import Checkpoint, Offsets, move_folder, open_folder
-from gearshift.pipelines.continuity import Loss, losses, recreated, topics_read
-from gearshift.pipelines.ledger import SPARK, Ledger
-from gearshift.pipelines.origin import Origin
+from gearshift.pipelines.check.continuity import Loss, losses, recreated, topics_read
+from gearshift.pipelines.check.origin import Origin
+from gearshift.pipelines.ledger.checkpoint import Checkpoint, Offsets
+from gearshift.pipelines.ledger.ledger import SPARK, Ledger
+from gearshift.pipelines.ledger.reconciliation import reconcile
+from gearshift.storage.folders import move_folder, open_folder
 from gearshift.topics import Admin
 
-_ARCHIVE = ".archive"  # under the checkpoints; no app has such a name
+_ARCHIVE = ".archive"  # next to the apps' folders; an app's name cannot begin with a dot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A pipeline's folder: its checkpoint, its ledger, and what they were made from."""
+    """A pipeline's folder: its checkpoint, its ledger and their origin."""
 
     checkpoints_uri: str
     app: str
@@ -25,27 +27,27 @@ class Kept:
 
     @property
     def uri(self) -> str:
-        """Where the folder is."""
+        """The folder's URI."""
         return f"{self.checkpoints_uri}/{self.app}/{self.pipeline}"
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Spark's checkpoint in it."""
+        """Spark's checkpoint."""
         return Checkpoint(open_folder(f"{self.uri}/{SPARK}"))
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger in it; LedgerError if it is damaged."""
+        """The ledger; LedgerError if it is damaged."""
         return Ledger(open_folder(self.uri), self.app, self.pipeline)
 
     @property
     def origin(self) -> Origin:
-        """What it was made from; LedgerError if that cannot be read."""
+        """What the checkpoint was created from; LedgerError if that cannot be read."""
         return Origin.read(open_folder(self.uri)) or Origin()
 
     @property
     def target(self) -> str | None:
-        """What it writes to, as far as that can be read."""
+        """The pipeline's target, if it is known."""
         try:
             return self.origin.target
         except LedgerError:
@@ -59,7 +61,7 @@ class Kept:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything in it."""
+        """Whether the folder has any file."""
         return bool(open_folder(self.uri).names(""))
 
     def __str__(self) -> str:
@@ -88,7 +90,7 @@ def find(checkpoints_uri: str, name: str, *, new: bool = False) -> Kept:
 
 
 def start_over(kept: Kept, *, starts: Offsets) -> str | None:
-    """Put a pipeline's folder aside, so that it begins anew; where it is now, if there was one."""
+    """Move a pipeline's folder to the archive, so that it starts over; returns the archived URI, if there was a folder."""
     aside = _aside(kept) if kept.exists else None
     if aside is not None:
         move_folder(kept.uri, aside)
@@ -99,27 +101,27 @@ def start_over(kept: Kept, *, starts: Offsets) -> str | None:
 def rename(kept: Kept, name: str) -> Kept:
     """Give a pipeline's folder to the pipeline of another name in the same app."""
     fresh = replace(kept, pipeline=name)
-    if fresh.ledger.stretches:
+    if fresh.ledger.runs:
         raise DefinitionError(
-            f"pipeline {fresh} has run already", hint=f"gearshift reset {fresh} puts what it did aside"
+            f"pipeline {fresh} has run already", hint=f"archive its checkpoint with gearshift reset {fresh}"
         )
     if fresh.exists:
         move_folder(fresh.uri, _aside(fresh))
     origin = kept.origin
-    # Tables know its batches under the name it had.
+    # Tables know its batches by the old name.
     replace(origin, writer=origin.writer or str(kept)).write(open_folder(kept.uri))
     move_folder(kept.uri, fresh.uri)
     return fresh
 
 
 def accept_change(kept: Kept) -> None:
-    """Let the code say from now on what the state and the target are."""
+    """Accept the state and the target of the current code."""
     replace(kept.origin, state=None, target=None).write(open_folder(kept.uri))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """What a pipeline goes on without."""
+    """What a pipeline resumes without."""
 
     recreated: list[str]
     losses: list[Loss]
@@ -130,7 +132,7 @@ class Skipped:
 
 
 def skip_lost(kept: Kept, admin: Admin) -> Skipped:
-    """Move a checkpoint's offsets to the first records that are there, with its state kept, and enter the loss."""
+    """Move a checkpoint's offsets to the first available records, keep its state, and record the loss in the ledger."""
     checkpoint, origin, names = kept.checkpoint, kept.origin, kept.topics
     ids = {name: state.id for name, state in admin.require(names).items()}
     begins = admin.begin_offsets(names)
@@ -148,7 +150,9 @@ def skip_lost(kept: Kept, admin: Admin) -> Skipped:
         result = {topic: dict(partitions) for topic, partitions in offsets.items()}
         for topic in again:
             if topic in result:
-                result[topic] = {place[1]: begin for place, begin in begins.items() if place[0] == topic}
+                result[topic] = {
+                    partition: begin for (name, partition), begin in begins.items() if name == topic
+                }
         for loss in lost:
             if loss.topic in result:
                 at = result[loss.topic].get(loss.partition, 0)
@@ -156,7 +160,7 @@ def skip_lost(kept: Kept, admin: Admin) -> Skipped:
         return result
 
     ledger = kept.ledger
-    ledger.reconcile()
+    reconcile(ledger)
     aside = open_folder(f"{_aside(kept)}/{SPARK}")
     ends = moved(checkpoint.next_offsets())
     checkpoint.move_offsets(moved, aside)

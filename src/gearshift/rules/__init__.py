@@ -1,1 +1,1 @@
-"""What declarations may say; each refusal has the file and the line."""
+"""Rules for declarations; each violation is reported with its file and line."""

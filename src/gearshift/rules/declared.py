@@ -1,14 +1,15 @@
-"""What every declaration is held to: a name, and a place in the user's file."""
+"""Rules that every declaration shares: its name, its durations and its location."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gearshift.definitions import Location
 from gearshift.errors import DefinitionError
@@ -16,41 +17,71 @@ from gearshift.freshness import Freshness
 
 P = ParamSpec("P")
 
-
-def names(columns: str | tuple[str, ...]) -> tuple[str, ...]:
-    """One column or several, as a tuple."""
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+LONGEST_TOPIC = 249 - len(".dlq")
+"""Kafka's limit for the name of a topic, with room for the topic of its dead letters."""
 
 
-def require_name(name: str, kind: str, where: Location, limit: int = 249) -> None:
-    """Refuse a name that Kafka or a folder would not take."""
-    if not re.fullmatch(r"[a-zA-Z0-9._-]+", name) or name in (".", "..") or len(name) > limit:
-        raise wrong(
-            f"{name!r} is no {kind} name", f"use letters, digits, '.', '_' and '-', at most {limit}", where
-        )
+class Declared(Protocol):
+    """A definition that knows where it was declared."""
+
+    @property
+    def defined_at(self) -> Location: ...
 
 
-def wrong(what: str, hint: str, where: Location) -> DefinitionError:
-    """The error of a declaration, with its place."""
+def invalid(what: str, hint: str, where: Location) -> DefinitionError:
+    """The error for an invalid declaration."""
     return DefinitionError(what, hint=hint, file=where.file, line=where.line)
 
 
-def duration(text: str, who: str, where: Location) -> timedelta:
-    """How long `5 minutes` is."""
+def columns(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    """One column or several, as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def require_name(name: str, kind: str, where: Location, limit: int = 249) -> None:
+    """Require a name that both Kafka and a file system accept."""
+    if not re.fullmatch(r"[a-zA-Z0-9._-]+", name) or name in (".", "..") or len(name) > limit:
+        raise invalid(
+            f"invalid {kind} name {name!r}",
+            f"use letters, digits, '.', '_' and '-', at most {limit} characters",
+            where,
+        )
+
+
+def require_timezone(name: str, where: Location) -> None:
+    """Require the name of a time zone."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise invalid(f"unknown time zone {name!r}", "use a name such as Europe/Berlin", where) from None
+
+
+def require_new(name: str, kind: str, known: Mapping[str, Declared], where: Location) -> None:
+    """Require a name that is not declared yet."""
+    if name in known:
+        raise invalid(
+            f"{kind} {name} is declared twice",
+            f"rename one of them; the first is at {known[name].defined_at}",
+            where,
+        )
+
+
+def duration(text: str, owner: str, where: Location) -> timedelta:
+    """The duration that a text such as `5 minutes` describes."""
     try:
         return Freshness.parse(text).duration
     except DefinitionError as error:
-        raise wrong(f"{who}: {error.what}", error.hint or "", where) from None
+        raise invalid(f"{owner}: {error.what}", error.hint or "", where) from None
 
 
 def caller() -> Location:
-    """Where the user called the method that calls this."""
+    """The line that called the method which calls this."""
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  (inspect.stack reads every source file)
     return Location.at(frame.f_code.co_filename, frame.f_lineno)
 
 
 def located(init: Callable[P, None]) -> Callable[P, None]:
-    """A constructor whose refusals name the line of the user's file that called it."""
+    """Make a constructor report its definition errors at the line that called it."""
 
     @wraps(init)
     def declared(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -66,8 +97,8 @@ def located(init: Callable[P, None]) -> Callable[P, None]:
 
 
 def location_of(function: Callable[..., Any], called_at: Location) -> Location:
-    """Where a function begins that was handed to a decorator."""
+    """The line where a decorated function begins."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or not hasattr(function, "__name__"):
-        raise wrong(f"{function!r} is no function", "decorate a function written with def", called_at)
+        raise invalid(f"{function!r} is not a function", "decorate a function written with def", called_at)
     return Location.at(code.co_filename, code.co_firstlineno)

@@ -1,1 +1,1 @@
-"""Starts an app: stack → topics → pipelines → sources; stops in reverse."""
+"""Starts an app: stack → topics → captures → pipelines → deliveries → sources; stops in reverse."""

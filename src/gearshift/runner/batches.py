@@ -1,4 +1,4 @@
-"""`gearshift batch`: intervals of one pipeline, run in a Spark of their own. Kafka is not needed."""
+"""`gearshift batch`: runs intervals of one pipeline in a separate Spark, without Kafka."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from contextlib import contextmanager, suppress
 from gearshift.app import App
 from gearshift.calendars import Interval
 from gearshift.definitions import Pipeline
-from gearshift.pipelines.engine import Engine
-from gearshift.pipelines.interval_log import Entry
-from gearshift.pipelines.interval_runs import run_interval
-from gearshift.pipelines.session import open_session
-from gearshift.runner.offline import without_kafka
+from gearshift.pipelines.context import Context
+from gearshift.pipelines.intervals.log import Entry
+from gearshift.pipelines.intervals.run import run_interval
 from gearshift.settings import Settings
-from gearshift.stack.artifacts import jars
+from gearshift.spark.session import jars_for, open_session
+from gearshift.storage.reaching import require_all_reachable
 
 
 @contextmanager
-def opened(app: App, settings: Settings) -> Generator[Engine]:
-    """What intervals run on; leaving it in the middle of one cancels it."""
+def opened(app: App, settings: Settings) -> Generator[Context]:
+    """Spark and settings to run intervals with; leaving the context cancels a running interval."""
     graph = app.graph
     log_file = settings.home.absolute() / "logs" / "batch.log"
-    spark = open_session(graph, settings, jars("spark", cache=settings.cache), log_file=log_file)
+    require_all_reachable(settings.checkpoints_uri, settings.warehouse_uri)
+    spark = open_session(graph, settings, jars_for(settings), log_file=log_file)
     try:
-        with without_kafka(spark, settings, graph) as engine:
-            yield engine
+        yield Context(spark=spark, settings=settings, graph=graph)
     finally:
-        with suppress(Exception):  # a call that was interrupted takes its connection to Spark with it
+        with suppress(Exception):  # an interrupted call breaks its connection to Spark
             spark.sparkContext.cancelAllJobs()
         spark.stop()
 
 
-def run_all(engine: Engine, pipeline: Pipeline, intervals: list[Interval], why: str) -> Iterator[Entry]:
-    """Run intervals, the oldest first, each when the one before is done."""
+def run_all(context: Context, pipeline: Pipeline, intervals: list[Interval], why: str) -> Iterator[Entry]:
+    """Run intervals one after the other, oldest first."""
     for interval in intervals:
-        yield run_interval(engine, pipeline, interval, why)
+        yield run_interval(context, pipeline, interval, why)

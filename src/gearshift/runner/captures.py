@@ -1,4 +1,4 @@
-"""The change captures of a running app: their connectors put to Connect, watched, and shown."""
+"""The change captures of a running app: started and described."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 from gearshift.connection import Connection
 from gearshift.definitions import Graph, Topic
 from gearshift.settings import Settings
-from gearshift.sources.cdc import Capture, parts
+from gearshift.sources.cdc.capture import Capture, parts
 
-NEEDS = ("postgres", "connect")
-"""The services of the local stack that a change capture uses, unless the settings name others."""
+
+def needs(graph: Graph) -> list[str]:
+    """The local services that the app's change captures need."""
+    return [service for capture in graph.captures.values() for service in (capture.database, "connect")]
 
 
 def topics_of(graph: Graph) -> list[Topic]:
-    """Every topic of an app: those it declares, and one for each captured table."""
+    """Every topic of an app: the declared ones, and one for each captured table."""
     captured = [topic for capture in graph.captures.values() for topic in capture.topics.values()]
     return [*graph.topics.values(), *captured]
 
@@ -25,14 +27,14 @@ def start_captures(
     connection: Connection,
     settings: Settings,
     *,
-    said: Callable[[str], None],
+    progress: Callable[[str], None],
     at_exit: Callable[[Callable[[], None]], None],
 ) -> dict[str, Capture]:
-    """Start every change capture of an app; its topics are there already."""
+    """Start every change capture of an app; its topics already exist."""
     captures: dict[str, Capture] = {}
     for declared in graph.captures.values():
         for capture in parts(declared, settings):
-            said(f"starting change capture {capture.name}")
+            progress(f"starting change capture {capture.name}")
             running = captures[capture.name] = Capture(capture, settings, connection)
             at_exit(running.close)
             running.open()
@@ -40,7 +42,7 @@ def start_captures(
 
 
 def describe(running: Capture) -> dict[str, Any]:
-    """How a change capture is, as plain data; asks nobody."""
+    """The last known status of a change capture, as plain data."""
     last = running.last
     return {
         "name": running.capture.name,

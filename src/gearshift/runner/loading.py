@@ -1,4 +1,4 @@
-"""Finds the App in a user's file."""
+"""Loads the App from a user's file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gearshift.errors import AppLoadError, GearshiftError
 
 
 def load_app(file: Path) -> App:
-    """Import a file and give the one App in it; its folder can be imported from, as with `python FILE`."""
+    """Import a file and return its only App; modules in its folder can be imported, as with `python FILE`."""
     if not file.is_file():
         raise AppLoadError("no such file", hint="name the Python file that declares the App", file=str(file))
     sys.path.insert(0, str(file.parent.absolute()))
-    # A file may be called queue.py: what others have imported under that name stays theirs.
+    # A file may be called queue.py: the module already imported under that name stays in place.
     known = sys.modules.get(file.stem)
     is_ours = known is None or getattr(known, "__file__", None) == str(file.absolute())
     name = file.stem if is_ours else f"{file.stem}_app"
@@ -32,14 +32,14 @@ def load_app(file: Path) -> App:
     except GearshiftError:
         raise
     except SyntaxError as error:
-        # It may be in a module that the file imports.
+        # The error may be in a module that the file imports.
         where = str(file) if error.filename in (None, str(file.absolute())) else error.filename
-        raise AppLoadError(f"{error.msg}", hint="mend the file", file=where, line=error.lineno) from error
+        raise AppLoadError(f"{error.msg}", hint="fix the file", file=where, line=error.lineno) from error
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename) == file.absolute()]
         line = own[-1].lineno if own else None
-        what, hint = f"{type(error).__name__}: {error}", "mend the file"
+        what, hint = f"{type(error).__name__}: {error}", "fix the file"
         if _is_too_soon(error, Path(frames[-1].filename)):
             what, hint = "a column is built before Spark starts", "build it inside the pipeline's function"
         raise AppLoadError(what, hint=hint, file=str(file), line=line) from error
@@ -51,6 +51,6 @@ def load_app(file: Path) -> App:
 
 
 def _is_too_soon(error: Exception, raised_in: Path) -> bool:
-    """Whether PySpark missed its session, of which it says no more than that an assertion failed."""
+    """Whether PySpark found no session, for which it may raise a bare AssertionError."""
     missed = isinstance(error, AssertionError) or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error)
     return missed and "pyspark" in raised_in.parts

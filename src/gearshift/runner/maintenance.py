@@ -1,11 +1,11 @@
-"""Upkeep of the tables that an app writes, on a schedule, in a thread beside its pipelines."""
+"""Maintains the tables that an app writes, on a schedule, in a background thread."""
 
 from __future__ import annotations
 
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -14,25 +14,28 @@ from typing import Self
 from gearshift import tables
 from gearshift.definitions import Graph, Table
 from gearshift.errors import GearshiftError
+from gearshift.pipelines.ledger.listing import versions_in_use
 from gearshift.settings import Settings
+from gearshift.storage.shared_files import write_whole
 
 log = logging.getLogger(__name__)
 
-_LOOKS_EVERY = 10.0
-_VERSIONS_STAY = timedelta(days=7)
+_CHECK_INTERVAL = 10.0
+_RETENTION = timedelta(days=7)
 
 
 class Maintenance:
-    """Compacts and vacuums each table once in `settings.maintenance`, counted over restarts; none does nothing.
+    """Compacts and vacuums each table once per `settings.maintenance`, also across restarts; None disables it.
 
-    A table that fails is logged and tried again at its next turn: upkeep stops no pipeline.
+    A failure is logged and retried at the table's next turn; it never stops a pipeline.
     """
 
     def __init__(self, graph: Graph, settings: Settings) -> None:
         self._tables = written_tables(graph)
         self._warehouse = settings.warehouse_uri
+        self._checkpoints = settings.checkpoints_uri
         self._every = settings.maintenance
-        self._note = settings.home / "maintenance.json"
+        self._file = settings.home / "maintenance.json"
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
@@ -44,64 +47,61 @@ class Maintenance:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopping.set()  # a compaction under way may end with the process: it commits at once or not at all
+        self._stopping.set()  # a running compaction may end with the process: its commit is atomic
         if self._thread.is_alive():
-            self._thread.join(timeout=_LOOKS_EVERY)
+            self._thread.join(timeout=_CHECK_INTERVAL)
 
     def run_due(self, now: datetime) -> tuple[str, ...]:
-        """Look after the tables whose turn has come, and name them."""
+        """Maintain the tables that are due, and return their names."""
         done: list[str] = []
         for table in self._tables:
             uri = tables.table_uri(self._warehouse, table.name)
             if self._stopping.is_set() or not tables.exists(uri) or not self._is_due(uri, now):
                 continue
-            look_after(uri)
-            _remember(self._note, uri, now)
+            maintain(uri, keep=versions_in_use(self._checkpoints).get(table.name, ()))
+            _write_last_run(self._file, uri, now)
             done.append(table.name)
         return tuple(done)
 
     def _is_due(self, uri: str, now: datetime) -> bool:
-        last = _remembered(self._note).get(uri)
-        if last is None:  # a table that is seen for the first time is young
-            _remember(self._note, uri, now)
+        last = _last_runs(self._file).get(uri)
+        if last is None:  # a table that is seen for the first time is new
+            _write_last_run(self._file, uri, now)
             return False
         return self._every is not None and now - last >= self._every
 
     def _run(self) -> None:
-        while not self._stopping.wait(_LOOKS_EVERY):
+        while not self._stopping.wait(_CHECK_INTERVAL):
             try:
                 self.run_due(datetime.now(UTC))
             except Exception:
-                log.exception("the upkeep of tables failed; it goes on at the next turn")
+                log.exception("table maintenance failed; it is retried at the next turn")
 
 
-def look_after(uri: str) -> None:
-    """Compact a table and vacuum it; what fails is logged."""
+def maintain(uri: str, *, keep: Iterable[int] = ()) -> None:
+    """Compact and vacuum a table, except for the versions to keep; a failure is logged."""
     try:
         done = tables.compact(uri)
-        gone = tables.vacuum(uri, _VERSIONS_STAY)
-        log.info("%s: %d files became %d, %d were removed", uri, done.taken, done.made, len(gone.paths))
+        removed = tables.vacuum(uri, _RETENTION, keep=keep)
+        log.info("%s: compacted %d files to %d, removed %d", uri, done.taken, done.made, len(removed.paths))
     except GearshiftError as error:
-        log.warning("%s; tried again at its next turn", error)
+        log.warning("%s; retried at the table's next turn", error)
 
 
 def written_tables(graph: Graph) -> Sequence[Table]:
-    """The tables that a pipeline of the app writes: others belong to somebody else."""
+    """The tables that the app's pipelines write; other tables have another owner."""
     found = {p.target.name: p.target for p in graph.pipelines.values() if isinstance(p.target, Table)}
     return tuple(found.values())
 
 
-def _remembered(note: Path) -> dict[str, datetime]:
+def _last_runs(file: Path) -> dict[str, datetime]:
     try:
-        text = note.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         return {uri: datetime.fromisoformat(at) for uri, at in json.loads(text).items()}
-    except (OSError, ValueError, AttributeError):  # no note, or a broken one, is none
+    except (OSError, ValueError, AttributeError):  # a missing or damaged file counts as empty
         return {}
 
 
-def _remember(note: Path, uri: str, now: datetime) -> None:
-    known = {place: at.isoformat() for place, at in _remembered(note).items()}
-    note.parent.mkdir(parents=True, exist_ok=True)
-    fresh = note.with_suffix(".new")
-    fresh.write_text(json.dumps({**known, uri: now.isoformat()}, indent=2), encoding="utf-8")
-    fresh.replace(note)
+def _write_last_run(file: Path, uri: str, now: datetime) -> None:
+    known = {known_uri: at.isoformat() for known_uri, at in _last_runs(file).items()}
+    write_whole(file, json.dumps({**known, uri: now.isoformat()}, indent=2))

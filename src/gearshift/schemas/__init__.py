@@ -1,6 +1,6 @@
-"""Value types and their schemas: Avro, JSON Schema and Spark's, the payloads between, and the registry.
+"""Value types and their schemas (Avro, JSON Schema, Spark), encoding and decoding, and the registry client.
 
-Nothing here imports Spark or a Kafka client until a registry is opened.
+Nothing here imports Spark, nor a Kafka client before a registry is opened.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from gearshift.definitions import Topic
-from gearshift.schemas.as_spark import spark_struct
 from gearshift.schemas.decoder import Decoder
 from gearshift.schemas.payloads import Codec, codec, decode, encode
-from gearshift.schemas.registry import Registry, Schema
-from gearshift.schemas.shapes import DecimalOf, describe
+from gearshift.schemas.registry_client import Registry, Schema
+from gearshift.schemas.shapes import Alias, DecimalOf, TimeOf, describe
+from gearshift.schemas.spark import spark_struct
 from gearshift.schemas.wire import pack, unpack
 
 __all__ = [
+    "Alias",
     "Codec",
     "DecimalOf",
     "Decoder",
     "Registry",
     "Schema",
+    "TimeOf",
     "avro_schema",
     "codec",
     "decode",
@@ -35,7 +37,7 @@ __all__ = [
 
 
 def schema_text(topic: Topic) -> str:
-    """The schema of a topic's values as it is registered."""
+    """The schema of a topic's values, as registered."""
     return codec(topic.value, topic.format).schema_text
 
 

@@ -1,4 +1,4 @@
-"""The values of a topic's records, whichever version of the schema each was written with."""
+"""Decodes a topic's records, each with the version of the schema that it was written with."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gearshift.schemas.wire import HEAD_SIZE, head, unpack
 
 if TYPE_CHECKING:
     from gearshift.definitions import Topic
-    from gearshift.schemas.registry import Registry
+    from gearshift.schemas.registry_client import Registry
 
 
 class Decoder:
-    """Turns the bytes of a topic's records into values of its type."""
+    """Decodes the bytes of a topic's records to values of its type."""
 
     def __init__(self, topic: Topic, registry: Registry) -> None:
         self.topic = topic
         self._registry = registry
         self._codec = codec(topic.value, topic.format)
         self.readers: dict[bytes, Decode] = {}
-        """Of the payloads after each of the heads that were met so far; each raises Misfit."""
+        """The readers of payloads by the five bytes before them; each raises Misfit."""
 
     def __call__(self, data: bytes | None) -> Any:
-        """The value; DecodeError says why there is none, RegistryUnreachableError that it is not known yet."""
+        """Decode a value; DecodeError if that is impossible, RegistryUnreachableError if its schema is not available."""
         try:
-            # By the five bytes before the payload: taking the id out of them costs more than finding them.
+            # Looked up by the five bytes before the payload: that is faster than unpacking the schema id.
             reader = self.readers.get(data[:HEAD_SIZE]) if data is not None else None
             if reader is None or data is None:
                 schema_id, payload = unpack(data)
@@ -36,7 +36,7 @@ class Decoder:
                 payload = data[HEAD_SIZE:]
             return reader(payload)
         except Misfit as misfit:
-            error = self._codec.refused(misfit)
+            error = self._codec.decode_error(misfit)
             error.topic = self.topic.name
             raise error from None
         except DecodeError as error:
@@ -47,16 +47,18 @@ class Decoder:
         schema = self._registry.schema(schema_id)
         if schema is None:
             raise DecodeError(
-                f"schema {schema_id} is not registered", hint="was the record written with another registry?"
+                f"schema {schema_id} is not registered",
+                hint="check that producers use the same registry",
             )
         if schema.format != self._codec.format:
             raise DecodeError(
-                f"schema {schema_id} is {schema.format}, the topic is {self._codec.format}",
-                hint="see who writes it",
+                f"schema {schema_id} is {schema.format}, but the topic is {self._codec.format}",
+                hint="check which producer writes it",
             )
         try:
             return self._codec.reader_of(schema.text)
-        except ValueError as error:  # fastavro's and json's complaints alike
+        except Misfit as misfit:
             raise DecodeError(
-                f"schema {schema_id} cannot be used: {error}", hint="see who registered it"
+                f"schema {schema_id} cannot be read as {self.topic.value.__name__}: {misfit}",
+                hint="check which producer registered it",
             ) from None

@@ -1,4 +1,4 @@
-"""From a value to the plain dicts, lists and numbers that Avro and JSON write."""
+"""Converts values to the plain dicts, lists and numbers that Avro and JSON encoders write."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _EPOCH_DAY = EPOCH.toordinal()
 _LONG = range(-(2**63), 2**63)
 
 
-class Misfit(Exception):  # noqa: N818 - never leaves the codecs: they turn it into EncodeError or DecodeError
-    """A value does not fit its shape: the reason, and the way to it from the outside in."""
+class Misfit(Exception):  # noqa: N818 - internal: codecs turn it into EncodeError or DecodeError
+    """A value does not match its shape: the reason, and the path to it from the outside in."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -29,7 +29,7 @@ class Misfit(Exception):  # noqa: N818 - never leaves the codecs: they turn it i
         self.path = path
 
     def inside(self, step: str) -> Misfit:
-        """The same misfit seen from one level further out."""
+        """The same misfit, one level further out."""
         return Misfit(self.reason, (step, *self.path))
 
     def __str__(self) -> str:
@@ -37,13 +37,13 @@ class Misfit(Exception):  # noqa: N818 - never leaves the codecs: they turn it i
 
 
 def is_a(value: object, wanted: str) -> Misfit:
-    """The misfit of a value that is of another type than the wanted one; it shows no values: they may be secret."""
+    """The misfit for a value of the wrong type, without the value, which may be secret."""
     return Misfit(f"is {type(value).__name__}, not {wanted}")
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How one format writes the shapes that formats differ in."""
+    """How one format writes the shapes in which formats differ."""
 
     scalars: Mapping[Scalar, Convert]
     decimal: Callable[[DecimalOf], Convert]
@@ -51,7 +51,7 @@ class Encoding:
 
 
 def encoder(shape: Shape, encoding: Encoding) -> Convert:
-    """A function from values of this shape to what the format writes; it raises Misfit."""
+    """A function that converts values of this shape for the format; it raises Misfit."""
     if isinstance(shape, Scalar):
         return encoding.scalars[shape]
     if isinstance(shape, DecimalOf):
@@ -88,7 +88,7 @@ def _record(shape: RecordOf, encoding: Encoding) -> Convert:
         try:
             return attributes(value)
         except Misfit:
-            # Only now is it worth knowing which field it was.
+            # Find the field again: keeping track of it in the loop above would slow down every record.
             for name, change in zip(names, convert, strict=True):
                 try:
                     change(getattr(value, name))
@@ -156,7 +156,7 @@ def _integer(value: Any) -> int:
             raise is_a(value, "int")
         value = int(value)
     if value not in _LONG:
-        raise Misfit("does not fit 64 bits")
+        raise Misfit("does not fit in 64 bits")
     return value
 
 
@@ -174,7 +174,7 @@ def _number(value: Any) -> float:
 def _finite(value: Any) -> float:
     number = _number(value)
     if not math.isfinite(number):
-        raise Misfit(f"is {number}, which JSON cannot say")
+        raise Misfit(f"is {number}, which JSON does not support")
     return number
 
 
@@ -198,15 +198,15 @@ def _instant(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise is_a(value, "datetime")
     if value.tzinfo is None or value.utcoffset() is None:
-        raise Misfit("is a naive datetime; say which zone it means, for example tzinfo=UTC")
+        raise Misfit("is a naive datetime; add a time zone, for example tzinfo=UTC")
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise Misfit("leaves the years 1 to 9999 when turned to UTC") from None
+        raise Misfit("is not between the years 1 and 9999 in UTC") from None
 
 
 def _micros(value: Any) -> int:
-    # Most instants are in UTC already, and turning them there costs more than the rest of this function.
+    # Most times are in UTC already, and converting them costs more than the rest of this function.
     since = (value if type(value) is datetime and value.tzinfo is UTC else _instant(value)) - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -221,7 +221,8 @@ def _day(value: Any) -> date:
     raise is_a(value, "date")
 
 
-def _fixed(shape: DecimalOf) -> Callable[[Any], Decimal]:
+def fixed(shape: DecimalOf) -> Callable[[Any], Decimal]:
+    """A function that gives a Decimal the shape's scale without rounding it."""
     context = Context(prec=shape.precision, traps=[Inexact, InvalidOperation])
     step = Decimal((0, (1,), -shape.scale))
 
@@ -241,8 +242,8 @@ def _fixed(shape: DecimalOf) -> Callable[[Any], Decimal]:
 
 
 def _unscaled(shape: DecimalOf) -> Convert:
-    fix = _fixed(shape)
-    # Shifting the point by the scale needs no rounding, but the default context would round to 28 digits.
+    fix = fixed(shape)
+    # Shifting the point needs no rounding, but the default context would round to 28 digits.
     context = Context(prec=shape.precision, traps=[Inexact, InvalidOperation])
 
     def to_bytes(value: Any) -> bytes:
@@ -253,12 +254,12 @@ def _unscaled(shape: DecimalOf) -> Convert:
 
 
 def _decimal_text(shape: DecimalOf) -> Convert:
-    fix = _fixed(shape)
+    fix = fixed(shape)
     return lambda value: format(fix(value), "f")
 
 
 def _branch(shape: Shape, convert: Convert) -> Convert:
-    """Names the union's branch, which spares fastavro from trying each."""
+    """Name the union's branch, so that fastavro need not try each of them."""
     if isinstance(shape, RecordOf):
         branch = shape.name
     elif isinstance(shape, ListOf):

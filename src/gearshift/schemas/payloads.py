@@ -1,18 +1,23 @@
-"""Values to payload bytes and back, compiled once per type: this runs for every record."""
+"""Encodes values to payloads and decodes them, with functions that are compiled once per type."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from gearshift.errors import DecodeError, EncodeError, SchemaError
-from gearshift.schemas import avro_reading, decoding, encoding
-from gearshift.schemas.as_avro import avro_schema
-from gearshift.schemas.as_json import json_schema
+from gearshift.schemas import encoding
+from gearshift.schemas.avro import reading as avro_reading
+from gearshift.schemas.avro.bytes import DEEPEST, whole_payload
+from gearshift.schemas.avro.resolution import resolve
+from gearshift.schemas.avro.schema import avro_schema
 from gearshift.schemas.encoding import Misfit
+from gearshift.schemas.json import decoding
+from gearshift.schemas.json.schema import json_schema
 from gearshift.schemas.shapes import RecordOf, describe
 
 if TYPE_CHECKING:
@@ -36,41 +41,39 @@ class Codec(Generic[T]):
         self._read: Decode = self.reader_of(self.schema_text)
 
     def encode(self, value: T) -> bytes:
-        """The payload of a value; EncodeError names the field that does not fit."""
+        """The payload of a value; EncodeError names the invalid field."""
         try:
             return self._write(value)
         except Misfit as misfit:
             raise EncodeError(
-                f"{self.type.__name__} cannot be encoded: {misfit}", hint="mend the value"
+                f"{self.type.__name__} cannot be encoded: {misfit}", hint="fix the value"
             ) from None
 
     def decode(self, payload: bytes) -> T:
-        """The value of a payload written with this very schema."""
+        """The value of a payload that was written with the same schema."""
         try:
             return self._read(payload)
         except Misfit as misfit:
-            raise self.refused(misfit) from None
+            raise self.decode_error(misfit) from None
 
     def reader_of(self, writer_schema: str) -> Decode:
-        """A function that reads payloads written with another version of the schema; it raises Misfit."""
+        """A function that decodes payloads of another version of the schema; it raises Misfit."""
+        shape = describe(self.type)
         if self.format == "json":
-            return _json_reader(describe(self.type))
-        written = json.loads(writer_schema)
-        if written == self.schema:
-            return avro_reading.reader(describe(self.type))
-        return _avro_reader(describe(self.type), written, self.schema)
+            return _json_reader(shape)
+        return avro_reading.reader(resolve(writer_schema, shape), shape)
 
-    def refused(self, misfit: Misfit) -> DecodeError:
-        """The error of a payload that a reader could not make a value of."""
+    def decode_error(self, misfit: Misfit) -> DecodeError:
+        """The error for a payload that cannot be decoded."""
         return DecodeError(
-            f"the payload is no {self.type.__name__}: {misfit}",
-            hint="was it written with another schema?",
+            f"the payload cannot be decoded as {self.type.__name__}: {misfit}",
+            hint="check which schema the producer uses",
         )
 
 
 @cache
 def codec(value_type: type[T], format: Format = "avro") -> Codec[T]:  # noqa: A002 - the word users know
-    """The codec of a value type, made on first use.
+    """The codec of a value type, created on first use.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -83,7 +86,7 @@ def codec(value_type: type[T], format: Format = "avro") -> Codec[T]:  # noqa: A0
 
 
 def encode(value: Any, format: Format = "avro") -> bytes:  # noqa: A002 - the word users know
-    """The payload of a value, without the schema id before it."""
+    """The payload of a value, without a schema id."""
     return codec(cast("type[Any]", type(value)), format).encode(value)
 
 
@@ -98,7 +101,7 @@ def _text(schema: dict[str, Any], value_type: type[Any]) -> str:
     except ValueError:
         raise SchemaError(
             f"a default of {value_type.__name__} is not a finite number",
-            hint="schemas cannot say it; use None",
+            hint="use None; schemas do not support it",
         ) from None
 
 
@@ -107,7 +110,7 @@ def _avro_writer(shape: RecordOf) -> Encode:
 
     to_datum = encoding.encoder(shape, encoding.AVRO)
     write = cast("Callable[..., None]", fastavro.schemaless_writer)  # pyright: ignore[reportUnknownMemberType]
-    # Without logical types: the datum already holds the numbers they stand for.
+    # Without logical types: the datum already has the underlying numbers.
     parsed = fastavro.parse_schema(avro_schema(shape, logical=False))
 
     def encode(value: Any) -> bytes:
@@ -116,7 +119,7 @@ def _avro_writer(shape: RecordOf) -> Encode:
         try:
             write(out, parsed, datum)
         except UnicodeEncodeError:
-            raise _no_unicode(datum) or Misfit("a text is not valid Unicode") from None
+            raise _invalid_unicode(datum) or Misfit("a text is not valid Unicode") from None
         return out.getvalue()
 
     return encode
@@ -133,58 +136,94 @@ def _json_writer(shape: RecordOf) -> Encode:
         try:
             return write(datum).encode("utf-8")
         except UnicodeEncodeError:
-            raise _no_unicode(datum) or Misfit("a text is not valid Unicode") from None
+            raise _invalid_unicode(datum) or Misfit("a text is not valid Unicode") from None
 
     return encode
 
 
-def _avro_reader(shape: RecordOf, writer_schema: Any, reader_schema: dict[str, Any]) -> Decode:
-    to_value = decoding.decoder(shape, decoding.AVRO)
-    datum_of = avro_datum(writer_schema, reader_schema)
-    return lambda payload: to_value(datum_of(payload))
-
-
-def avro_datum(writer_schema: Any, reader_schema: Any = None) -> Decode:
-    """A function that reads payloads of a writer's schema, as the reader's has them; it raises Misfit."""
+def avro_datum(writer_schema: Any) -> Decode:
+    """A function that reads payloads of a writer's schema; it raises Misfit, as this does for a schema it cannot use."""
     import fastavro
 
     read = cast("Callable[..., Any]", fastavro.schemaless_reader)  # pyright: ignore[reportUnknownMemberType]
-    # Parsing apart gives each schema names of its own, though both call their records the same.
-    writer = fastavro.parse_schema(writer_schema)
-    reader = None if reader_schema is None else fastavro.parse_schema(reader_schema)
+    try:
+        check = whole_payload(writer_schema)
+        writer = fastavro.parse_schema(writer_schema, _ignore_default_error=True)
+    except Misfit:
+        raise
+    except Exception as error:
+        # fastavro raises arbitrary exceptions for invalid schemas.
+        raise Misfit(f"the writer's schema is not Avro: {str(error) or type(error).__name__}") from None
 
     def datum_of(payload: bytes) -> Any:
-        source = BytesIO(payload)
+        # fastavro checks neither ranges nor depth: a short record of a recursive schema would crash the process.
+        check(payload)
         try:
-            datum = read(source, writer, reader)
+            return read(BytesIO(payload), writer, None)
         except Exception as error:
-            # fastavro meets damaged bytes with whatever the first impossible step raises.
             raise Misfit(f"not readable as Avro: {str(error) or type(error).__name__}") from None
-        rest = len(payload) - source.tell()
-        if rest:
-            raise Misfit(f"{rest} bytes are left after the last field")
-        return datum
 
     return datum_of
 
 
 def _json_reader(shape: RecordOf) -> Decode:
     to_value = decoding.decoder(shape, decoding.JSON)
-
-    def decode(payload: bytes) -> Any:
-        try:
-            datum = json.loads(payload.decode("utf-8"))
-        except RecursionError:
-            raise Misfit("the JSON is nested too deeply") from None
-        except ValueError as error:
-            raise Misfit(f"not readable as JSON: {error}") from None
-        return to_value(datum)
-
-    return decode
+    return lambda payload: to_value(json_datum(payload))
 
 
-def _no_unicode(datum: Any) -> Misfit | None:
-    """The misfit of the first text with a lone surrogate, which UTF-8 cannot write."""
+def json_datum(payload: bytes) -> Any:
+    """Parse JSON strictly; Misfit if it violates RFC 8259, repeats a name, or is nested too deeply."""
+    try:
+        written = payload.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Misfit("not readable as JSON: it is not valid UTF-8") from None
+    require_shallow(written)
+    try:
+        datum = _STRICT.decode(written)
+    except ValueError as error:
+        raise Misfit(f"not readable as JSON: {error}") from None
+    # Only an escape sequence can produce a lone surrogate.
+    if b"\\u" in payload and (misfit := _invalid_unicode(datum)) is not None:
+        raise misfit
+    return datum
+
+
+def require_shallow(written: str) -> None:
+    """Misfit for JSON that is nested so deeply that reading it could exhaust the stack."""
+    if written.count("[") + written.count("{") > DEEPEST and _depth(written) > DEEPEST:
+        raise Misfit("not readable as JSON: it is nested too deeply")
+
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+
+
+def _depth(written: str) -> int:
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(written):
+        if found[0] in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif found[0] in "]}":
+            depth -= 1
+    return deepest
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is not valid JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+_STRICT = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
+
+
+def _invalid_unicode(datum: Any) -> Misfit | None:
+    """The misfit for the first text with a lone surrogate, which UTF-8 cannot encode."""
     if isinstance(datum, str):
         try:
             datum.encode("utf-8")
@@ -192,14 +231,14 @@ def _no_unicode(datum: Any) -> Misfit | None:
             return Misfit("is not valid Unicode text")
         return None
     if isinstance(datum, tuple):  # a named branch of a union
-        return _no_unicode(datum[1])
+        return _invalid_unicode(datum[1])
     entries: Iterable[tuple[Any, Any]] = ()
     if isinstance(datum, dict):
         entries = cast("dict[str, Any]", datum).items()
     elif isinstance(datum, list):
         entries = enumerate(cast("list[Any]", datum))
     for key, item in entries:
-        found = _no_unicode(key) or _no_unicode(item)
+        found = _invalid_unicode(key) or _invalid_unicode(item)
         if found is not None:
             step = str(key).encode("utf-8", "backslashreplace").decode("utf-8")
             return found.inside(step if isinstance(key, str) else f"[{step}]")

@@ -1,4 +1,4 @@
-"""What a value type looks like: one frozen description that every schema and codec is derived from."""
+"""Shapes: frozen descriptions of value types, from which schemas and codecs are derived."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import re
 import types
 import typing
+import zoneinfo
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from datetime import date, datetime
@@ -16,6 +17,7 @@ from typing import Annotated, Any, Final
 
 from gearshift.errors import SchemaError
 
+TIME_UNITS = ("s", "ms", "us", "ns")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SUPPORTED = "str, int, float, bool, bytes, Decimal, datetime, date, Enum, T | None, list[T], dict[str, T] and dataclasses"
 
@@ -34,7 +36,7 @@ class Scalar(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DecimalOf:
-    """A decimal number with this many digits, of which `scale` after the point.
+    """A decimal number with `precision` digits, `scale` of them after the point.
 
     As a marker it sets the precision of a field: `price: Annotated[Decimal, DecimalOf(12, 2)]`.
     """
@@ -45,20 +47,51 @@ class DecimalOf:
     def __post_init__(self) -> None:
         if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
             raise SchemaError(
-                f"decimal({self.precision}, {self.scale}) is not possible",
-                hint="precision goes from 1 to 38, as Spark's, and scale from 0 to the precision",
+                f"invalid type decimal({self.precision}, {self.scale})",
+                hint="use a precision from 1 to 38, and a scale from 0 to the precision",
             )
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """A former name of a field, which older records use: `meter_id: Annotated[str, Alias("meter")]`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOf:
+    """The unit or zone of times of an external topic whose schema does not define them.
+
+    `unit` is that of a plain number since 1970; `zone` is that of a local timestamp:
+    `read_at: Annotated[datetime, TimeOf("ms")]`, `opened_at: Annotated[datetime, TimeOf(zone="Europe/Berlin")]`.
+    An int with a unit reads times as numbers, also times of day: `opens: Annotated[int, TimeOf("ms")]`.
+    """
+
+    unit: str | None = None
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.unit not in TIME_UNITS:
+            raise SchemaError(f"unknown time unit {self.unit!r}", hint=f"use one of {', '.join(TIME_UNITS)}")
+        if self.zone is not None:
+            try:
+                zoneinfo.ZoneInfo(self.zone)
+            except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+                raise SchemaError(
+                    f"unknown time zone {self.zone!r}", hint='use a name such as "Europe/Berlin" or "UTC"'
+                ) from None
+
+
+@dataclass(frozen=True, slots=True)
 class EnumOf:
-    """A member of an Enum, written as a word: its value where all values are str, its name otherwise."""
+    """A member of an Enum, written as its value if all values are str, otherwise as its name."""
 
     type: type[Enum]
 
     @property
     def members(self) -> dict[str, Enum]:
-        """The members by the word each is written as."""
+        """The members by their written form."""
         members = list(self.type)
         if all(isinstance(member.value, str) for member in members):
             return {member.value: member for member in members}
@@ -67,7 +100,7 @@ class EnumOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Any number of items of one shape."""
+    """A list of items of one shape."""
 
     item: Shape
 
@@ -88,11 +121,15 @@ class OptionalOf:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record; `default` is MISSING where the schema has none."""
+    """One field of a record; `default` is MISSING if the schema has none."""
 
     name: str
     shape: Shape
     default: Any = MISSING
+    aliases: tuple[str, ...] = ()
+    """Its former names, newest first; for a record without the present name, the first that it has is used."""
+    time: TimeOf | None = None
+    """The unit or zone of its times, if the writer's schema does not define it."""
 
     @property
     def has_default(self) -> bool:
@@ -109,7 +146,7 @@ class RecordOf:
 
     @property
     def name(self) -> str:
-        """The name the record has in every schema."""
+        """The record's name in schemas."""
         return self.type.__name__
 
 
@@ -142,7 +179,7 @@ def describe(value_type: type[Any]) -> RecordOf:
 
 
 class _Description:
-    """One walk over a value type; it remembers the names it gave, so that each stands for one class."""
+    """One traversal of a value type, which checks that each name is used by one class only."""
 
     def __init__(self) -> None:
         self.named: dict[str, type[Any]] = {}
@@ -154,16 +191,14 @@ class _Description:
             )
         name = value_type.__name__
         if value_type in above:
-            way = " → ".join(each.__name__ for each in (*above, value_type))
-            raise SchemaError(
-                f"{name} contains itself ({way})", hint="refer to the other record by its key instead"
-            )
+            path = " → ".join(each.__name__ for each in (*above, value_type))
+            raise SchemaError(f"{name} contains itself ({path})", hint="refer to the other record by its key")
         _check_name(name, "a class")
         other = self.named.setdefault(name, value_type)
         if other is not value_type:
             raise SchemaError(
                 f"two classes are named {name}: {_full(other)} and {_full(value_type)}",
-                hint="a schema knows records by name; rename one of them",
+                hint="rename one of them: schemas identify records by name",
             )
         hints = _hints(value_type)
         fields = tuple(
@@ -171,7 +206,8 @@ class _Description:
             for field in dataclasses.fields(value_type)
         )
         if not fields:
-            raise SchemaError(f"{name} has no fields", hint="give it at least one")
+            raise SchemaError(f"{name} has no fields", hint="add at least one field")
+        _check_aliases(name, fields)
         return RecordOf(value_type, fields)
 
     def _field(
@@ -182,41 +218,55 @@ class _Description:
         if not field.init:
             raise SchemaError(
                 f"{path} is not set by the constructor",
-                hint="a decoder could not fill it; make it a property",
+                hint="make it a property: decoders set fields with the constructor",
             )
-        return Field(field.name, self.shape(annotation, path, above), _default(field))
+        # An alias belongs to the field; deeper inside its type it would have no effect.
+        markers = typing.get_args(annotation)[1:] if typing.get_origin(annotation) is Annotated else ()
+        aliases = tuple(marker.name for marker in markers if isinstance(marker, Alias))
+        times = [marker for marker in markers if isinstance(marker, TimeOf)]
+        shape = self.shape(annotation, path, above, field=True)
+        if times and not _holds_time(shape):
+            raise SchemaError(f"{path} is marked TimeOf", hint="use TimeOf for a datetime or an int only")
+        return Field(field.name, shape, _default(field), aliases, times[-1] if times else None)
 
-    def shape(self, annotation: Any, path: str, above: tuple[type[Any], ...]) -> Shape:
+    def shape(
+        self, annotation: Any, path: str, above: tuple[type[Any], ...], *, field: bool = False
+    ) -> Shape:
         if annotation in _SCALARS:
             return _SCALARS[annotation]
         origin: Any = typing.get_origin(annotation)
         arguments: tuple[Any, ...] = typing.get_args(annotation)
         if origin is Annotated:
+            inside = [marker for marker in arguments[1:] if isinstance(marker, Alias | TimeOf)]
+            if inside and not field:
+                kind = type(inside[0]).__name__
+                raise SchemaError(
+                    f"{path} has {kind} inside its type",
+                    hint=f"write it around the whole type: Annotated[datetime | None, {kind}(...)]",
+                )
             return self._annotated(arguments, path, above)
         if origin in (typing.Union, types.UnionType):
             kinds = [argument for argument in arguments if argument is not type(None)]
             if len(kinds) == 1 and len(arguments) == 2:
                 return OptionalOf(self.shape(kinds[0], path, above))
-            raise SchemaError(f"{path} is a union of {len(kinds)} types", hint="only T | None is supported")
+            raise SchemaError(
+                f"{path} is a union of {len(kinds)} types", hint="use T | None, the only supported union"
+            )
         if origin is list:
             return ListOf(self.shape(arguments[0], path, above))
         if origin is dict:
             if arguments[0] is not str:
-                raise SchemaError(
-                    f"{path} is a dict with {_word(arguments[0])} keys", hint="keys must be str"
-                )
+                raise SchemaError(f"{path} is a dict with {_word(arguments[0])} keys", hint="use str keys")
             return MapOf(self.shape(arguments[1], path, above))
         if isinstance(annotation, type) and issubclass(annotation, Enum):
             if not len(annotation):
                 raise SchemaError(
-                    f"{path} is the Enum {annotation.__name__}, which has no members", hint="give it one"
+                    f"{path} is the Enum {annotation.__name__}, which has no members", hint="add a member"
                 )
             return EnumOf(annotation)
         if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
             return self.record(annotation, above)
-        raise SchemaError(
-            f"{path} is {_word(annotation)}, which has no schema", hint=f"supported are {_SUPPORTED}"
-        )
+        raise SchemaError(f"{path} is {_word(annotation)}, which has no schema", hint=f"use {_SUPPORTED}")
 
     def _annotated(self, arguments: tuple[Any, ...], path: str, above: tuple[type[Any], ...]) -> Shape:
         shape = self.shape(arguments[0], path, above)
@@ -226,15 +276,37 @@ class _Description:
         if isinstance(shape, DecimalOf):
             return markers[-1]
         raise SchemaError(
-            f"{path} is {_word(arguments[0])}, marked DecimalOf", hint="only a Decimal has a precision"
+            f"{path} is {_word(arguments[0])}, marked DecimalOf", hint="use DecimalOf for a Decimal only"
         )
+
+
+def _check_aliases(record: str, fields: tuple[Field, ...]) -> None:
+    """Raise if a name that old records may use belongs to two fields."""
+    taken = {field.name: field.name for field in fields}
+    for field in fields:
+        for alias in field.aliases:
+            _check_name(alias, "a field")
+            if alias in taken:
+                raise SchemaError(
+                    f"{record}.{field.name} has the alias {alias!r}, which is also a name of {record}.{taken[alias]}",
+                    hint="remove the alias from one of them",
+                )
+            taken[alias] = field.name
+
+
+def _holds_time(shape: Shape) -> bool:
+    if isinstance(shape, OptionalOf | ListOf):
+        return _holds_time(shape.item)
+    if isinstance(shape, MapOf):
+        return _holds_time(shape.value)
+    return shape in (Scalar.TIMESTAMP, Scalar.LONG)
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is MISSING:
         return field.default
-    # A factory that gives something new each time (an id, the present) is no default for old
-    # records, and would make a new schema at every start: such a field is required.
+    # A factory that returns a new value each time (an id, the present time) is not a default for old
+    # records, and would change the schema at every start: such a field is required.
     default = field.default_factory()
     return default if default == field.default_factory() else MISSING
 
@@ -244,14 +316,16 @@ def _hints(value_type: type[Any]) -> dict[str, Any]:
         return typing.get_type_hints(value_type, include_extras=True)
     except NameError as error:
         raise SchemaError(
-            f"{value_type.__name__} names a type that cannot be found: {error.name}",
+            f"{value_type.__name__} uses an undefined type: {error.name}",
             hint="define or import it at the top of the module",
         ) from None
 
 
 def _check_name(name: str, what: str) -> None:
     if not _NAME.fullmatch(name):
-        raise SchemaError(f"{name!r} cannot be the name of {what}", hint="Avro allows A-Z, a-z, 0-9 and _")
+        raise SchemaError(
+            f"{name!r} cannot be the name of {what}", hint="use A-Z, a-z, 0-9 and _, as Avro requires"
+        )
 
 
 def _full(value_type: type[Any]) -> str:

@@ -14,7 +14,7 @@ _HIGHEST_ID = 2**31 - 1  # Java reads the id as a signed int
 def head(schema_id: int) -> bytes:
     """The five bytes before every payload of this schema."""
     if not 0 <= schema_id <= _HIGHEST_ID:
-        raise EncodeError(f"{schema_id} cannot be a schema id", hint=f"ids go from 0 to {_HIGHEST_ID}")
+        raise EncodeError(f"invalid schema id {schema_id}", hint=f"use an id from 0 to {_HIGHEST_ID}")
     return _HEAD.pack(0, schema_id)
 
 
@@ -35,18 +35,21 @@ def unpack(data: bytes | None) -> tuple[int, bytes]:
     """
     if data is None:
         raise DecodeError(
-            "the record has no value", hint="it is a tombstone: a deletion in a compacted topic"
+            "the record has no value", hint="it is a tombstone, which deletes its key in a compacted topic"
         )
     if len(data) < HEAD_SIZE:
         raise DecodeError(
             f"the value has {len(data)} bytes, fewer than the {HEAD_SIZE} before a payload",
-            hint="was it written without a schema registry?",
+            hint="check that the producer uses a schema registry",
         )
     magic, schema_id = _HEAD.unpack_from(data)
     if magic != 0:
         raise DecodeError(
-            f"the value begins with byte {magic}, not 0", hint="was it written without a schema registry?"
+            f"the value begins with byte {magic}, not 0",
+            hint="check that the producer uses a schema registry",
         )
     if schema_id > _HIGHEST_ID:
-        raise DecodeError(f"{schema_id} cannot be a schema id", hint=f"ids go from 0 to {_HIGHEST_ID}")
+        raise DecodeError(
+            f"invalid schema id {schema_id}", hint="check that the producer uses a schema registry"
+        )
     return schema_id, data[HEAD_SIZE:]

@@ -1,7 +1,7 @@
-"""What puts records on topics: simulators, files, HTTP and change data capture."""
+"""Sources, which write records to topics: simulators, files, HTTP and change data capture."""
 
-from gearshift.sources.files import Files
-from gearshift.sources.http import Http
-from gearshift.sources.simulator import Simulator
+from gearshift.sources.files.source import Files
+from gearshift.sources.http.source import Http
+from gearshift.sources.simulator.source import Simulator
 
 __all__ = ["Files", "Http", "Simulator"]

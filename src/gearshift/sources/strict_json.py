@@ -1,4 +1,4 @@
-"""JSON from outside: read strictly, so that nothing in it is guessed, dropped or does harm."""
+"""Parses untrusted JSON strictly, so that nothing in it is guessed or dropped."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gearshift.schemas.encoding import Misfit
 
 
 def read_json(text: bytes | str) -> Any:
-    """What the text says; Misfit if it is no JSON, or says a name twice, or a number that JSON does not have.
+    """Parse a text; Misfit if it is not valid JSON, repeats a name, or contains NaN or Infinity.
 
     >>> read_json('{"load_kw": 2.5}')
     {'load_kw': 2.5}
     >>> read_json('{"a": 1, "a": 2}')
     Traceback (most recent call last):
-    gearshift.schemas.encoding.Misfit: field a: stands there twice
+    gearshift.schemas.encoding.Misfit: field a: appears twice
     """
     try:
         return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8"))
@@ -25,8 +25,8 @@ def read_json(text: bytes | str) -> Any:
         raise Misfit(f"is not UTF-8: {error.reason} at byte {error.start}") from None
     except ValueError as error:
         if "integer string conversion" in str(error):
-            raise Misfit("holds a number of more than 4300 digits") from None
-        raise Misfit(f"not readable as JSON: {error}") from None
+            raise Misfit("contains a number of more than 4300 digits") from None
+        raise Misfit(f"not valid JSON: {error}") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -35,13 +35,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise Misfit("stands there twice", (name[:100],))
+                raise Misfit("appears twice", (name[:100],))
             seen.add(name)
     return found
 
 
-def _no_number(word: str) -> Any:
-    raise Misfit(f"{word} is no JSON number")
+def _refuse_constant(constant: str) -> Any:
+    raise Misfit(f"{constant} is not a JSON number")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)

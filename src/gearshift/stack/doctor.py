@@ -1,4 +1,4 @@
-"""Everything a machine may lack, looked at before it is needed."""
+"""Checks that this machine has everything the stack needs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from pathlib import Path
 
 from gearshift.errors import JavaError, StackError, TamperedArtifactError
 from gearshift.settings import Settings
-from gearshift.stack import artifacts, machine, ports, postgres, stores
-from gearshift.stack.java import java_version, require_java
+from gearshift.stack import machine
+from gearshift.stack.artifacts import artifacts
+from gearshift.stack.artifacts.java import java_version, require_java
 from gearshift.stack.lifecycle import find
-from gearshift.stack.stack import folder
+from gearshift.stack.processes import ports
+from gearshift.stack.services import optional as stores
+from gearshift.stack.services import postgres
+from gearshift.stack.stack import stack_folder
 
-ENOUGH_MEMORY = 3 << 30  # two services, Spark and the app itself
-ENOUGH_DISK = 2 << 30
+REQUIRED_MEMORY = 3 << 30  # two services, Spark and the app itself
+REQUIRED_DISK = 2 << 30
 OLDEST_PYTHON = (3, 11)
-_GROUPS = ("kafka", "registry", "spark")
+_GROUPS = ("kafka", "spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at, what was found, and how to mend it."""
+    """The result of one check, and how to fix it."""
 
     name: str
     ok: bool
@@ -34,7 +38,7 @@ class Finding:
 
 
 def diagnose(settings: Settings) -> list[Finding]:
-    """Look at everything; nothing is started and nothing is fetched."""
+    """Run every check; nothing is started or downloaded."""
     return [
         _java(),
         _python(),
@@ -68,39 +72,41 @@ def _python() -> Finding:
 
 def _memory() -> Finding:
     free = machine.free_memory()
-    ok = free >= ENOUGH_MEMORY
-    hint = "" if ok else f"end other programs: {machine.in_words(ENOUGH_MEMORY)} are needed"
-    return Finding(name="memory", ok=ok, found=f"{machine.in_words(free)} free", hint=hint)
+    ok = free >= REQUIRED_MEMORY
+    hint = "" if ok else f"close other programs: {machine.in_gib(REQUIRED_MEMORY)} needed"
+    return Finding(name="memory", ok=ok, found=f"{machine.in_gib(free)} free", hint=hint)
 
 
 def _disk(name: str, path: Path) -> Finding:
-    place = machine.existing(path)
-    if not os.access(place, os.W_OK):
+    parent = machine.nearest_existing(path)
+    if not os.access(parent, os.W_OK):
         return Finding(
-            name=name, ok=False, found=f"cannot write {place}", hint=f"set {name} to a folder you can write"
+            name=name, ok=False, found=f"cannot write to {parent}", hint=f"set {name} to a writable folder"
         )
     free = machine.free_disk(path)
-    ok = free >= ENOUGH_DISK
+    ok = free >= REQUIRED_DISK
     hint = (
-        "" if ok else f"free some, or set {name} to another disk: {machine.in_words(ENOUGH_DISK)} are needed"
+        ""
+        if ok
+        else f"free disk space, or set {name} to another disk: {machine.in_gib(REQUIRED_DISK)} needed"
     )
-    return Finding(name=name, ok=ok, found=f"{machine.in_words(free)} free in {path}", hint=hint)
+    return Finding(name=name, ok=ok, found=f"{machine.in_gib(free)} free in {path}", hint=hint)
 
 
 def _addresses(settings: Settings) -> Iterator[Finding]:
     if settings.bootstrap_servers:
-        yield _reached("kafka", settings.bootstrap_servers.split(",")[0], "bootstrap_servers")
+        yield _reachable("kafka", settings.bootstrap_servers.split(",")[0], "bootstrap_servers")
     if settings.registry_url:
         from urllib.parse import urlsplit
 
         parts = urlsplit(settings.registry_url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        yield _reached("registry", f"{parts.hostname}:{port}", "registry_url")
+        yield _reachable("registry", f"{parts.hostname}:{port}", "registry_url")
     if not (settings.bootstrap_servers and settings.registry_url):
         yield _ports(settings)
 
 
-def _reached(name: str, address: str, setting: str) -> Finding:
+def _reachable(name: str, address: str, setting: str) -> Finding:
     host, _, port = address.strip().rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=3):
@@ -110,30 +116,30 @@ def _reached(name: str, address: str, setting: str) -> Finding:
             name=name,
             ok=False,
             found=f"{address} does not answer: {error}",
-            hint=f"start it, or mend {setting}",
+            hint=f"start it, or correct {setting}",
         )
 
 
 def _ports(settings: Settings) -> Finding:
-    known = ports.remembered(folder(settings) / "ports.json")
+    known = ports.saved(stack_folder(settings) / "ports.json")
     if find(settings) is not None:
         return Finding(
-            name="ports", ok=True, found=f"the stack runs on {', '.join(map(str, known.values()))}"
+            name="ports", ok=True, found=f"the stack is running on {', '.join(map(str, known.values()))}"
         )
     taken = [f"{port} ({name})" for name, port in known.items() if not ports.is_free(port)]
     if taken:
-        # Not a fault: gearshift chooses another. But whoever wrote the old one down elsewhere should know.
+        # Not a failure, since other ports are chosen; but a client configured with the old port should know.
         return Finding(
             name="ports",
             ok=True,
             found=f"in use by another program: {', '.join(taken)}",
-            hint="others will be chosen",
+            hint="other ports will be chosen",
         )
     return Finding(name="ports", ok=True, found="free" if known else "chosen at the first start")
 
 
 def _programs(settings: Settings) -> Iterator[Finding]:
-    if "postgres" not in stores.wanted(settings):
+    if "postgres" not in stores.local_services(settings):
         return
     try:
         yield Finding(name="postgres", ok=True, found=f"PostgreSQL 18 in {postgres.require_programs()}")
@@ -143,15 +149,18 @@ def _programs(settings: Settings) -> Iterator[Finding]:
 
 def _jars(settings: Settings) -> Finding:
     cache = settings.cache
-    groups = [*_GROUPS, *(group for name in stores.wanted(settings) for group in stores.GROUPS[name])]
+    groups = [*_GROUPS, *(group for name in stores.local_services(settings) for group in stores.GROUPS[name])]
     absent = artifacts.missing(*groups, cache=cache)
     if absent:
         size = sum(artifact.size for artifact in absent)
         return Finding(
-            name="jars", ok=True, found=f"{size / 1e6:.0f} MB to fetch", hint="the first start fetches them"
+            name="jars",
+            ok=True,
+            found=f"{size / 1e6:.0f} MB to download",
+            hint="the first start downloads them",
         )
     try:
         artifacts.verify(*groups, cache=cache)
     except TamperedArtifactError as error:
         return Finding(name="jars", ok=False, found=error.what, hint=error.hint or "")
-    return Finding(name="jars", ok=True, found=f"{len(artifacts.members(*groups))} files, each as locked")
+    return Finding(name="jars", ok=True, found=f"{len(artifacts.members(*groups))} files match the lock")

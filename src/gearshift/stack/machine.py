@@ -1,4 +1,4 @@
-"""What this machine has left: memory and disk."""
+"""Free memory and disk of this machine."""
 
 from __future__ import annotations
 
@@ -8,73 +8,73 @@ import shutil
 from pathlib import Path
 
 from gearshift.errors import DiskError, TooLittleMemoryError
-from gearshift.stack.files import narrow, private_home
+from gearshift.storage.shared_files import narrow, private_home
 
 
 def free_memory() -> int:
-    """How many bytes of memory programs can still have."""
+    """Bytes of available memory."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         found = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text())
         if found:
             return int(found[1]) * 1024
-    # Elsewhere only the total is to be had from the standard library.
+    # On other systems the standard library gives only the total.
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def free_disk(path: Path) -> int:
-    """How many bytes are free where this path is, or will be."""
-    return shutil.disk_usage(existing(path)).free
+    """Free bytes on the disk of this path, which need not exist yet."""
+    return shutil.disk_usage(nearest_existing(path)).free
 
 
-def existing(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """The path, or the nearest folder above it that exists.
 
-    >>> str(existing(Path("/no/such/folder")))
+    >>> str(nearest_existing(Path("/no/such/folder")))
     '/'
     """
     path = path.absolute()
-    return next(place for place in (path, *path.parents) if place.exists())
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
-def in_words(size: int) -> str:
+def in_gib(size: int) -> str:
     """A size in GiB.
 
-    >>> in_words(3 << 29)
+    >>> in_gib(3 << 29)
     '1.5 GiB'
     """
     return f"{size / (1 << 30):.1f} GiB"
 
 
 def require_memory(needed: int) -> None:
-    """Refuse to start on a machine that would swap or kill what is started."""
+    """Raise unless there is memory to start without swapping or being killed."""
     free = free_memory()
     if free < needed:
         raise TooLittleMemoryError(
-            f"{in_words(free)} of memory are free, and {in_words(needed)} are needed",
-            hint="end other programs",
+            f"{in_gib(free)} of memory available, {in_gib(needed)} needed",
+            hint="close other programs",
         )
 
 
 def require_disk(path: Path, needed: int) -> None:
-    """Refuse to start on a disk that is nearly full."""
+    """Raise if the disk is nearly full."""
     free = free_disk(path)
     if free < needed:
         raise DiskError(
-            f"{in_words(free)} of disk are free in {existing(path)}, and {in_words(needed)} are needed",
-            hint="free some, or set home and cache to another disk",
+            f"{in_gib(free)} of disk space free in {nearest_existing(path)}, {in_gib(needed)} needed",
+            hint="free disk space, or set home and cache to another disk",
         )
 
 
 def require_writable(home: Path, path: Path) -> None:
-    """Make a folder of ours in the home that nobody else enters, or say why it cannot be."""
+    """Create a private folder in home, or raise DiskError."""
     try:
         private_home(home)
         path.mkdir(exist_ok=True)
         narrow(path)
     except OSError as error:
         raise DiskError(
-            f"cannot write {path}: {error.strerror}", hint="set home to a folder you can write"
+            f"cannot write to {path}: {error.strerror}", hint="set home to a writable folder"
         ) from None
     if not os.access(path, os.W_OK):
-        raise DiskError(f"cannot write {path}", hint="set home to a folder you can write")
+        raise DiskError(f"cannot write to {path}", hint="set home to a writable folder")

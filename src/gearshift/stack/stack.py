@@ -1,4 +1,4 @@
-"""The local services together: started or found, used, and stopped."""
+"""The local services as one object: started or found, used, and stopped."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from typing import Self
 from gearshift.connection import Connection
 from gearshift.errors import StackError
 from gearshift.settings import Settings
-from gearshift.stack import accounts, processes, state, tokens
-from gearshift.stack.files import exclusive
-from gearshift.stack.kafka import client_file
-from gearshift.stack.ports import HOST
-from gearshift.stack.processes import Pid, Service
-from gearshift.stack.state import Running, State
+from gearshift.stack.processes import service as processes
+from gearshift.stack.processes import state
+from gearshift.stack.processes.ports import HOST
+from gearshift.stack.processes.service import Pid, Service
+from gearshift.stack.processes.state import Running, State
+from gearshift.stack.services import accounts, tokens
+from gearshift.stack.services.kafka import client_file
+from gearshift.storage.shared_files import exclusive
 
 READY_WITHIN = timedelta(minutes=3)
 ENDS_WITHIN = timedelta(seconds=15)
 LOCK = "lock"
-LOCKED = ("cassandra", "connect")
-"""The services whose account belongs into their address; PostgreSQL's address names the file with its password."""
+WITH_ACCOUNT = ("cassandra", "mariadb", "connect")
+"""The services whose address carries their account; PostgreSQL's address names the file with its password."""
 
 
 class Stack:
-    """Where Kafka, the registry and what else was asked for answer, and the local services behind them, if any; leaving it stops what it owns."""
+    """The addresses of Kafka, the registry and the optional services; leaving it stops the services it started."""
 
     def __init__(
         self,
@@ -47,18 +49,14 @@ class Stack:
         self._started = started or {}
 
     @property
-    def _folder(self) -> Path:
-        return folder(self._settings)
-
-    @property
     def connection(self) -> Connection:
         """What clients need to connect."""
         own = self._settings
         kafka = registry = None
         if own.bootstrap_servers is None:
-            kafka = accounts.client_properties(accounts.account_of(self._folder / "kafka"))
+            kafka = accounts.client_properties(accounts.account_of(self.folder / "kafka"))
         if own.registry_url is None:
-            registry = tokens.client_properties(tokens.read_token(self._folder / "registry"))
+            registry = tokens.client_properties(tokens.read_token(self.folder / "registry"))
         return Connection.of(
             own,
             bootstrap_servers=self.bootstrap_servers,
@@ -67,41 +65,42 @@ class Stack:
             registry=registry,
         )
 
-    def keys(self) -> dict[str, Path]:
-        """The files with which other clients open the local services; what is in each, `up` says."""
+    def credential_files(self) -> dict[str, Path]:
+        """The file with the credentials of each local service; `gearshift up` prints what each holds."""
         found: dict[str, Path] = {}
         if self._settings.bootstrap_servers is None:
-            found["kafka"] = client_file(self._folder / "kafka")
+            found["kafka"] = client_file(self.folder / "kafka")
         if self._settings.registry_url is None:
-            found["registry"] = tokens.token_file(self._folder / "registry")
+            found["registry"] = tokens.token_file(self.folder / "registry")
         return found | {
-            service.name: accounts.password_file(self._folder / service.name)
+            service.name: accounts.password_file(self.folder / service.name)
             for service in self.services
-            if service.name in LOCKED
+            if service.name in WITH_ACCOUNT
         }
 
     def address(self, name: str) -> str:
-        """Where `kafka`, `registry`, `cassandra`, `postgres` or `connect` answers, with the password where one belongs into it."""
+        """The address of `kafka`, `registry`, `cassandra`, `postgres`, `mariadb` or `connect`, with its account where it has one."""
         found = {"kafka": self.bootstrap_servers, "registry": self.registry_url}
         found |= {service.name: secret_address(service, self._settings) for service in self.services}
         settings = self._settings
         own = {
             "cassandra": settings.cassandra,
             "postgres": settings.postgres,
+            "mariadb": settings.mariadb,
             "connect": settings.connect_url,
         }
         found |= {one: secret.get_secret_value() for one, secret in own.items() if secret is not None}
         if name not in found:
             raise StackError(
                 f"this stack has no {name}",
-                hint=f"it has {', '.join(found)}; start others with gearshift up --with {name}",
+                hint=f"use one of {', '.join(found)}, or start it with gearshift up --with {name}",
             )
         return found[name]
 
     @property
     def folder(self) -> Path:
-        """Where its data and its logs are."""
-        return folder(self._settings)
+        """The folder of its data and logs."""
+        return stack_folder(self._settings)
 
     @property
     def owned(self) -> bool:
@@ -110,34 +109,34 @@ class Stack:
 
     @property
     def services(self) -> tuple[Running, ...]:
-        """The local services; none where the settings name a cluster of the user's."""
+        """The local services; empty where the settings name an external cluster."""
         return self._state.services if self._state else ()
 
     @property
     def stopping(self) -> bool:
-        """Whether somebody has asked for the end of this stack."""
-        known = state.read(folder(self._settings))
+        """Whether this stack was asked to stop."""
+        known = state.read(self.folder)
         return known is None or known.stopping or known.owner != (self._state and self._state.owner)
 
     @property
     def usable(self) -> bool:
-        """Whether a broker and the registry are left, and nobody is taking them down."""
+        """Whether a broker and the registry are running and not being stopped."""
         return self._state is None or self._state.usable
 
     def dead(self) -> list[Running]:
         """The services that have ended."""
         for _, process in self._started.values():
-            process.poll()  # takes the ended ones off the process table
+            process.poll()  # reaps ended processes
         return [service for service in self.services if not service.ready]
 
-    def ended_itself(self, name: str) -> bool:
-        """Whether a service that this process started has given up, and was not ended by a signal."""
+    def exited_with_error(self, name: str) -> bool:
+        """Whether a service that this process started exited with an error, and was not killed by a signal."""
         if name not in self._started:
             return False
         return self._started[name][1].poll() == 1
 
     def stop_service(self, name: str) -> None:
-        """Stop one service, as a restart of a broker needs it."""
+        """Stop one service, for example to restart a broker."""
         self._own(name)
         service, process = self._started[name]
         pid = next(running.pid for running in self.services if running.name == service.name)
@@ -145,39 +144,38 @@ class Stack:
         process.wait()
 
     def start_service(self, name: str) -> Running:
-        """Start one service that has ended, and wait until it answers."""
+        """Start one service that has ended, and wait until it is ready."""
         self._own(name)
         service, process = self._started[name]
         try:
-            process.wait(2)  # one that was just killed takes a moment to end
+            process.wait(2)  # a process that was just killed takes a moment to end
         except subprocess.TimeoutExpired:
-            raise StackError(f"{name} runs already") from None
+            raise StackError(f"{name} is already running") from None
         running = self._run(service)
         if self._state is not None:
             self._state = self._state.with_service(running)
-            self._state.write(folder(self._settings))
+            self._state.write(self.folder)
         processes.wait_ready([(service, running.pid)], within=READY_WITHIN)
         return running
 
     def stop(self) -> None:
-        """Stop the services this process started; a stack that was found goes on."""
+        """Stop the services that this process started; a stack that it found keeps running."""
         if self.owned:
-            with exclusive(folder(self._settings) / LOCK):
-                self._end()
+            with exclusive(self.folder / LOCK):
+                self._stop()
 
-    def _end(self) -> None:
-        place = folder(self._settings)
-        written = state.read(place)
-        # Somebody may have taken this stack down and started another: what is written is then not about this one.
+    def _stop(self) -> None:
+        written = state.read(self.folder)
+        # Another process may have stopped this stack and started a new one: the state file is then not ours.
         ours = written is not None and self._state is not None and written.owner == self._state.owner
         if ours and self._state is not None:
-            replace(self._state, stopping=True).write(place)
-        end(self.services)
+            replace(self._state, stopping=True).write(self.folder)
+        stop_services(self.services)
         for _, process in self._started.values():
             process.wait()
         self._started = {}
         if ours:
-            state.forget(place)
+            state.remove(self.folder)
 
     def __enter__(self) -> Self:
         return self
@@ -194,41 +192,40 @@ class Stack:
     def _run(self, service: Service) -> Running:
         process = processes.start(service)
         self._started[service.name] = (service, process)
-        # A process that has ended already has no beginning to ask for; waiting for it to be ready reports it.
-        pid = Pid.of(process.pid, ends_on=service.ends_on) or Pid(process.pid, "")
+        # A process that has already ended has no start time; wait_ready reports it.
+        pid = Pid.of(process.pid, stop_signal=service.stop_signal) or Pid(process.pid, "")
         address = service.address or f"{HOST}:{service.port}"
         return Running(name=service.name, pid=pid, port=service.port, log=str(service.log), address=address)
 
-    def begin(self, planned: Iterable[Service], progress: Callable[[str], None]) -> None:
-        """Start the services side by side, each as soon as it is planned, and wait until all of them answer."""
-        place = folder(self._settings)
+    def start(self, planned: Iterable[Service], progress: Callable[[str], None]) -> None:
+        """Start the services in parallel, each as soon as it is planned, and wait until all of them are ready."""
         owner = Pid.of(os.getpid())
         if owner is None:
-            raise StackError("this process cannot see itself", hint="is /proc mounted?")
+            raise StackError("cannot read this process in /proc", hint="check that /proc is mounted")
         known = State(
             owner=owner, bootstrap_servers=self.bootstrap_servers, registry_url=self.registry_url, services=()
         )
         running: list[tuple[Service, Pid]] = []
         try:
             for service in planned:
-                progress(f"{service.name} starts")
+                progress(f"starting {service.name}")
                 started = self._run(service)
                 running.append((service, started.pid))
-                # Written before it answers, so that whoever comes after a crash knows of it.
+                # Written before it is ready, so that a process that starts after a crash finds it.
                 self._state = known = replace(known, services=(*known.services, started))
-                known.write(place)
+                known.write(self.folder)
             processes.wait_ready(
-                running, within=READY_WITHIN, said=lambda service: progress(f"{service.name} answers")
+                running, within=READY_WITHIN, on_ready=lambda service: progress(f"{service.name} is ready")
             )
             self._state = known = replace(known, ready=True)
-            known.write(place)
+            known.write(self.folder)
         except BaseException:
-            self._end()
+            self._stop()
             raise
 
 
-def end(services: Iterable[Running]) -> None:
-    """Stop the services side by side, but Connect before the Kafka that it says goodbye to."""
+def stop_services(services: Iterable[Running]) -> None:
+    """Stop the services in parallel, but Connect before Kafka, from whose group it leaves."""
     services = list(services)
     for last in (False, True):
         pids = [service.pid for service in services if (service.name != "connect") is last]
@@ -236,12 +233,12 @@ def end(services: Iterable[Running]) -> None:
 
 
 def secret_address(service: Running, settings: Settings) -> str:
-    """Where a local service answers, with its account."""
-    if service.name not in LOCKED:
+    """The address of a local service, with its account."""
+    if service.name not in WITH_ACCOUNT:
         return service.address
-    return accounts.account_of(folder(settings) / service.name).within(service.address)
+    return accounts.account_of(stack_folder(settings) / service.name).insert_into(service.address)
 
 
-def folder(settings: Settings) -> Path:
-    """Where the stack keeps its data, its logs and what is written down about it."""
+def stack_folder(settings: Settings) -> Path:
+    """The folder of the stack's data, logs and state file."""
     return settings.home / "stack"

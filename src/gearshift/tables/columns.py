@@ -1,4 +1,4 @@
-"""A table's columns: from Spark's schema to Delta's, and back to Spark's DDL."""
+"""Converts columns from Spark's schema to Delta's, and to Spark's DDL."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def fields_of(spark_schema_json: str, table: str) -> list[Field]:
     for name in names:
         if sum(name.lower() == other.lower() for other in names) > 1:
             raise TableError(
-                f"table {table}: column {name} is there twice", hint="rename or drop one of the two"
+                f"table {table}: column {name} occurs twice", hint="rename or drop one of the two"
             )
         if name == WRITE_FOLDER or re.search(r"[ ,;{}()\n\t=]", name):
             raise TableError(
-                f"table {table}: {name!r} cannot be a column's name",
-                hint=f"leave out spaces and ,;{{}}()= and do not use {WRITE_FOLDER}",
+                f"table {table}: {name!r} is not a valid column name",
+                hint=f"use a name without spaces and ,;{{}}()= and other than {WRITE_FOLDER}",
             )
     return fields
 
@@ -57,7 +57,7 @@ def schema_json(fields: Sequence[Field]) -> str:
 
 
 def ddl(fields: Sequence[Field]) -> str:
-    """The columns as Spark reads them in a DDL string.
+    """The columns as a DDL string for Spark.
 
     >>> ddl([{"name": "n", "type": "long"}, {"name": "at", "type": "timestamp"}])
     '`n` bigint, `at` timestamp_ltz'
@@ -75,7 +75,7 @@ def quoted(name: str) -> str:
 
 
 def type_name(kind: Any) -> str:
-    """A type as SQL writes it.
+    """The SQL name of a type.
 
     >>> type_name({"type": "array", "elementType": "long", "containsNull": True})
     'array<bigint>'
@@ -91,14 +91,14 @@ def type_name(kind: Any) -> str:
 
 
 def check_partitions(fields: Sequence[Field], partition_by: Sequence[str], table: str) -> None:
-    """Refuse partition columns that are not there, or whose values a folder's name cannot hold."""
+    """Raise for partition columns that do not exist, or whose type cannot be part of a folder's name."""
     types = {str(field["name"]): field["type"] for field in fields}
     for name in partition_by:
         kind = types.get(name)
         if kind is None:
             raise TableError(
                 f"table {table} is partitioned by {name}, which the rows do not have",
-                hint=f"the columns are {', '.join(types)}",
+                hint=f"use one of the columns {', '.join(types)}",
             )
         if kind not in _PARTITION_TYPES:
             raise TableError(
@@ -107,7 +107,7 @@ def check_partitions(fields: Sequence[Field], partition_by: Sequence[str], table
             )
     if len(partition_by) == len(types):
         raise TableError(
-            f"table {table} has only partition columns", hint="leave one column out of partition_by"
+            f"table {table} has only partition columns", hint="remove a column from partition_by"
         )
 
 
@@ -150,7 +150,7 @@ def _type(kind: Any, table: str, path: tuple[str, ...]) -> Any:
                 }
             case other:
                 kind = other
-    hint = _HINTS.get(kind, "cast it to a type that Delta has, such as string")
+    hint = _HINTS.get(kind, "cast it to a type that Delta supports, such as string")
     raise TableError(
-        f"table {table}: column {'.'.join(path)} is {kind}, which a table cannot hold", hint=hint
+        f"table {table}: column {'.'.join(path)} is {kind}, which tables do not support", hint=hint
     )

@@ -1,4 +1,4 @@
-"""What a disk refuses, in a sentence: Java, Arrow and delta-rs each say it in pages of their own."""
+"""Translates the errors of disks and remote stores, from Java, Arrow and delta-rs, to one sentence."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from gearshift.errors import TableError
-from gearshift.location import as_uri, name_of
+from gearshift.storage.failures import storage_failure
+from gearshift.storage.location import as_uri, local_path, name_of
 
-_AGAIN = "what was committed stays, and the batch is written again"
-_REFUSALS = {
-    "No space left on device": f"make room there: {_AGAIN}",
-    "Disk quota exceeded": f"make room there: {_AGAIN}",
-    "File too large": f"raise the limit on a file's size: {_AGAIN}",
-    "Read-only file system": f"mount it for writing, or choose another with the warehouse setting: {_AGAIN}",
-    "Permission denied": f"give this user the folder, or choose another with the warehouse setting: {_AGAIN}",
-    "Input/output error": f"see to the disk: {_AGAIN}",
+_RETRIED = "committed rows are safe, and the batch is retried"
+_ERRORS = {
+    "No space left on device": f"free disk space: {_RETRIED}",
+    "Disk quota exceeded": f"free disk space: {_RETRIED}",
+    "File too large": f"raise the limit on file sizes: {_RETRIED}",
+    "Read-only file system": f"mount it for writing, or choose another with the warehouse setting: {_RETRIED}",
+    "Permission denied": f"grant this user access, or choose another folder with the warehouse setting: {_RETRIED}",
+    "Input/output error": f"check the disk: {_RETRIED}",
 }
 
 
 @contextmanager
 def on_disk(uri: str) -> Generator[None]:
-    """Say which table could not be written and what the disk refused; other failures go through as they are."""
+    """Turn a disk error into a TableError that names the table, and a remote store's into a StorageError."""
     try:
         yield
     except Exception as error:
+        failure = storage_failure(uri, error) if local_path(uri) is None else None
+        if failure is not None:
+            raise failure from error
         text = str(error)
-        for words, hint in _REFUSALS.items():
-            if words.lower() in text.lower():
+        for reason, hint in _ERRORS.items():
+            if reason.lower() in text.lower():
                 raise TableError(
-                    f"table {name_of(uri)} at {as_uri(uri)} cannot be written: {words.lower()}", hint=hint
+                    f"table {name_of(uri)} at {as_uri(uri)} cannot be written: {reason.lower()}", hint=hint
                 ) from error
         raise

@@ -1,85 +1,71 @@
-"""Topics, offsets and consumer groups: what a broker is asked about and told outside of records."""
+"""Administration of topics, and lookups and commits of offsets, as Kafka's Admin client offers them."""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-from gearshift.errors import BrokerUnreachableError, GearshiftError, TopicError, TopicMissingError
-from gearshift.topics.client import ANSWER_WITHIN, LARGEST_RECORD, Client, kafka_error, millis, missing
-from gearshift.topics.groups import MIRROR, GroupOffsets, Offsets
+from gearshift.errors import TopicError, TopicMissingError
+from gearshift.topics.admin_requests import LARGE_RECORDS, READY_WITHIN, AdminRequests, wait_until_empty
+from gearshift.topics.client import ANSWER_WITHIN, kafka_error, millis, missing
+from gearshift.topics.groups.offsets import MIRROR, GroupOffsets
+from gearshift.topics.partitions import Offsets, TopicPartition
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
     from gearshift.definitions import Topic
 
-_READY_WITHIN = timedelta(seconds=30)
-_MOVING = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError._NOENT,  # librdkafka's word for partitions none of which has a leader yet
-    KafkaError.UNKNOWN_TOPIC_OR_PART,  # `require` saw the topic: this broker has yet to hear of it
-}
-# A copy with headers that say what happened to it is larger than the record was, and may compress less well.
-_ROOMY = {"max.message.bytes": str(LARGEST_RECORD)}
+_DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _NO_ID = "A" * 22  # sixteen zero bytes: the brokers are older than topic ids
-T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as the brokers have it."""
+    """A topic as the brokers describe it."""
 
     name: str
     partitions: int
     replicas: int
     leaderless: tuple[int, ...] = ()
     id: str = ""
-    """What tells a topic from an earlier one of its name; empty if the brokers give none."""
+    """Distinguishes a topic from an earlier one of the same name; empty if the brokers have no topic ids."""
+
+    def require_partition(self, partition: int | None) -> None:
+        """Raise TopicError if the topic has no such partition."""
+        if partition is not None and not 0 <= partition < self.partitions:
+            only = "only partition 0" if self.partitions == 1 else f"partitions 0 to {self.partitions - 1}"
+            raise TopicError(
+                "no such partition", hint=f"the topic has {only}", topic=self.name, partition=partition
+            )
 
 
 class Admin:
-    """Asks and tells the brokers of one cluster."""
+    """Manages the topics and offsets of one cluster."""
 
     def __init__(self, connection: Connection, *, answer_within: timedelta = ANSWER_WITHIN) -> None:
-        self._seconds = answer_within.total_seconds()
         self._connection = connection
         self._groups: dict[str, GroupOffsets] = {}
-        self._client = Client(connection)
-        # Any: the library types its futures as holding nothing in particular.
-        self._admin: Any = self._client.open(AdminClient)
+        self._requests = AdminRequests(connection, answer_within=answer_within)
+        self._admin = self._requests.admin
+        self._seconds = self._requests.seconds
 
     def ping(self) -> None:
-        """Return if a broker answers; raise BrokerUnreachableError if none does."""
-        self._answer(self._admin.describe_cluster(request_timeout=self._seconds))
+        """Return if a broker answers; otherwise raise BrokerUnreachableError."""
+        self._requests.result(self._admin.describe_cluster(request_timeout=self._seconds))
 
     def ensure(
         self, topics: Iterable[Topic], *, replicas_default: int | None = None, dead_letters: bool = True
     ) -> list[str]:
-        """Create the topics that are missing, each with its dead letters, and return the names of the new ones.
+        """Create the missing topics and their dead-letter topics; return the names of the new ones.
 
-        A topic with fewer partitions than declared is refused: adding them here would move keys between
-        partitions behind the back of whoever relies on their order.
+        An external topic is not created, but its dead-letter topic is, with the same number of partitions.
+        A topic with fewer partitions than declared raises TopicError: adding partitions here would move keys
+        between partitions, and consumers may rely on the order of their records.
         """
         declared: dict[str, Topic] = {}
         for topic in topics:
@@ -94,13 +80,16 @@ class Admin:
                 and name == declared[name].name
             ):
                 raise _too_few(declared[name], state)
+        for topic in declared.values():
+            if topic.external:
+                self.require_external(topic)
         new = [name for name in declared if name not in present]
-        self._create(
+        self._requests.create(
             NewTopic(
                 name,
-                topic.partitions,
+                present[topic.name].partitions if topic.external else topic.partitions,
                 topic.replicas or replicas_default or -1,
-                config={} if name == topic.name else _ROOMY,
+                config={} if name == topic.name else LARGE_RECORDS,
             )
             for name, topic in declared.items()
             if name in new
@@ -109,11 +98,11 @@ class Admin:
         return new
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicState]:
-        """The topics that exist among these, by name."""
+        """Those of these topics that exist, by name."""
         wanted = list(dict.fromkeys(names))
         if not wanted:
             return {}
-        futures = self._call(
+        futures = self._requests.call(
             lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._seconds)
         )
         found: dict[str, TopicState] = {}
@@ -124,7 +113,7 @@ class Admin:
                 error = kafka_error(raised)
                 if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
-                raise self._translated(raised, name) from None
+                raise self._requests.translated(raised, name) from None
             partitions, id_ = described.partitions, described.topic_id
             leaderless = tuple(each.id for each in partitions if each.leader is None or each.leader.id < 0)
             found[name] = TopicState(
@@ -145,20 +134,34 @@ class Admin:
                 raise missing(name)
         return found
 
+    def require_external(self, topic: Topic) -> None:
+        """Raise unless an external topic exists and has at least as many partitions as declared."""
+        state = self.describe([topic.name]).get(topic.name)
+        if state is None:
+            raise _external_missing(topic)
+        if state.partitions < topic.partitions:
+            raise _too_few(topic, state)
+
     def names(self) -> list[str]:
-        """The names of all topics but Kafka's own."""
-        found = self._call(lambda: self._admin.list_topics(timeout=self._seconds))
+        """The names of all topics except Kafka's internal ones."""
+        found = self._requests.call(lambda: self._admin.list_topics(timeout=self._seconds))
         return sorted(name for name in found.topics if not name.startswith("__"))
 
     def ensure_like(self, name: str, model: str) -> None:
-        """Create a topic for records of another one, with its partitions and replicas, unless it exists."""
+        """Create a topic with the partitions and replicas of another one, unless it exists."""
         state = self.require([model])[model]
         if name not in self.describe([name]):
-            self._create([NewTopic(name, state.partitions, state.replicas, config=_ROOMY)])
+            self._requests.create([NewTopic(name, state.partitions, state.replicas, config=LARGE_RECORDS)])
         self._await_leaders([name])
 
+    def ensure_letters(self, name: str) -> None:
+        """Create a dead-letter topic for rows that never were records, unless it exists."""
+        if name not in self.describe([name]):
+            self._requests.create([NewTopic(name, 1, -1, config=LARGE_RECORDS)])
+            self._await_leaders([name])
+
     def ensure_compacted(self, name: str, *, partitions: int, kept: timedelta | None) -> None:
-        """Create a topic that keeps the latest record of each key, for so long or for ever, unless it exists."""
+        """Create a compacted topic unless it exists; `kept` limits how long it keeps records."""
         if name not in self.describe([name]):
             config = {"cleanup.policy": "compact"}
             if kept is not None:
@@ -167,73 +170,87 @@ class Admin:
                     "retention.ms": str(kept // timedelta(milliseconds=1)),
                     "segment.ms": str(max(kept // 24, timedelta(minutes=10)) // timedelta(milliseconds=1)),
                 }
-            self._create([NewTopic(name, partitions, -1, config=config)])
+            self._requests.create([NewTopic(name, partitions, -1, config=config)])
         self._await_leaders([name])
 
+    def largest_record(self, name: str) -> int:
+        """The topic's max.message.bytes; Kafka's default if we are not authorized to read it."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        futures = self._requests.call(
+            lambda: self._admin.describe_configs([resource], request_timeout=self._seconds)
+        )
+        try:
+            return int(futures[resource].result()["max.message.bytes"].value)
+        except (KafkaException, KeyError):
+            return _DEFAULT_MAX_MESSAGE_BYTES
+
     def begin_offsets(self, names: Iterable[str]) -> Offsets:
-        """The first offset of each partition."""
+        """The beginning offset of each partition."""
         return self._offsets(names, OffsetSpec.earliest())
 
     def end_offsets(self, names: Iterable[str]) -> Offsets:
-        """The offset that the next record of each partition will have."""
+        """The end offset of each partition: that of its next record."""
         return self._offsets(names, OffsetSpec.latest())
 
     def stable_offsets(self, names: Iterable[str]) -> Offsets:
-        """The offset up to which each partition has no open transaction, and so can be read by everyone."""
+        """The last stable offset of each partition: read_committed consumers can read up to it."""
         return self._offsets(names, OffsetSpec.latest(), isolation_level=IsolationLevel.READ_COMMITTED)
 
     def await_stable(self, names: Iterable[str], within: timedelta = timedelta(seconds=5)) -> None:
-        """Wait until all that is on the topics now can be read: a commit returns a moment before it is seen.
+        """Wait until the present records can be read: a commit returns shortly before they become visible.
 
-        Somebody else's transaction may stay open for longer; that is not waited for.
+        A transaction of another producer may stay open for longer than `within`; then return anyway.
         """
         ends = self.end_offsets(names)
         topics = {topic for topic, _ in ends}
 
-        def waiting() -> list[tuple[str, int]]:
+        def unstable() -> list[TopicPartition]:
             stable = self.stable_offsets(topics)
-            return [place for place, end in ends.items() if stable[place] < end]
+            return [partition for partition, end in ends.items() if stable[partition] < end]
 
-        _until_none(waiting, within)
+        wait_until_empty(unstable, within)
 
     def offsets_at(self, names: Iterable[str], instant: datetime) -> Offsets:
-        """The offset of each partition's first record from this instant on; its end if there is none."""
+        """The offset of each partition's first record at or after this time; its end offset if there is none."""
         wanted = list(names)
         ends = self.end_offsets(wanted)
-        found = self._offsets(wanted, OffsetSpec.for_timestamp(millis(instant)))
-        return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+        # Kafka gives negative times other meanings, and no record is older than 1970.
+        found = self._offsets(wanted, OffsetSpec.for_timestamp(max(0, millis(instant))))
+        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
-    def commit_group(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    def commit_group(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a consumer group that has no members."""
         if offsets:
             self._group(group_id).commit(offsets)
 
-    def mirror_group(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Show where a pipeline is as the offsets of a group, so that Kafka's tools show its lag."""
+    def mirror_group(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit a pipeline's position as offsets of a group, so that Kafka's tools show its lag."""
         if offsets:
-            self._group(group_id).commit(offsets, said=MIRROR)
+            self._group(group_id).commit(offsets, metadata=MIRROR)
 
     def group_offsets(self, group_id: str, names: Iterable[str]) -> Offsets:
         """The committed offsets of a consumer group on these topics; empty if it has none."""
         topics = self.require(names).values()
-        places = [(state.name, partition) for state in topics for partition in range(state.partitions)]
-        return self._group(group_id).committed(places)
+        partitions = [(state.name, partition) for state in topics for partition in range(state.partitions)]
+        return self._group(group_id).committed(partitions)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete the topics that exist among these, with all their records."""
+        """Delete those of these topics that exist, with their records."""
         present = list(self.describe(names))
         if not present:
             return
-        futures = self._call(lambda: self._admin.delete_topics(present, request_timeout=self._seconds))
+        futures = self._requests.call(
+            lambda: self._admin.delete_topics(present, request_timeout=self._seconds)
+        )
         for name, future in futures.items():
-            self._answer(future, name)
-        _until_none(lambda: list(self.describe(present)), _READY_WITHIN)
+            self._requests.result(future, name)
+        wait_until_empty(lambda: list(self.describe(present)), READY_WITHIN)
 
     def close(self) -> None:
         """Close the connections."""
         while self._groups:
             self._groups.popitem()[1].close()
-        self._admin.__exit__(None, None, None)
+        self._requests.close()
 
     def __enter__(self) -> Admin:
         return self
@@ -246,134 +263,54 @@ class Admin:
             self._groups[group_id] = GroupOffsets(self._connection, group_id)
         return self._groups[group_id]
 
-    def _create(self, topics: Iterable[NewTopic]) -> None:
-        new = list(topics)
-        if not new:
-            return
-        futures = self._call(
-            lambda: self._admin.create_topics(new, request_timeout=_READY_WITHIN.total_seconds())
-        )
-        refused: set[str] = set()
-        for name, future in futures.items():
-            try:
-                future.result()
-                _log.info("created topic %s", name)
-            except KafkaException as raised:
-                error = kafka_error(raised)
-                if error is not None and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    continue  # someone else was faster
-                if error is None or error.code() not in (
-                    KafkaError.INVALID_CONFIG,
-                    KafkaError.POLICY_VIOLATION,
-                ):
-                    raise self._translated(raised, name) from None
-                refused.add(name)
-                if any(topic.topic == name and topic.config != _ROOMY for topic in new):
-                    raise self._translated(raised, name) from None
-        # Some clusters do not let their users choose: then the topic is as large as theirs are.
-        self._create(
-            NewTopic(topic.topic, topic.num_partitions, topic.replication_factor)
-            for topic in new
-            if topic.topic in refused
-        )
-
     def _await_leaders(self, names: list[str]) -> None:
-        def waiting() -> list[str]:
+        def leaderless() -> list[str]:
             found = self.describe(names)
             return [name for name in names if name not in found or found[name].leaderless]
 
-        late = _until_none(waiting, _READY_WITHIN)
+        late = wait_until_empty(leaderless, READY_WITHIN)
         if late:
             raise TopicError(
-                f"no leader for every partition after {_READY_WITHIN.seconds} s",
-                hint="are all brokers up?",
+                f"not every partition has a leader after {READY_WITHIN.seconds} s",
+                hint="check that all brokers are running",
                 topic=late[0],
             )
-        # A leader is named before it takes requests; once it tells its offsets it takes the rest as well.
+        # A leader is announced before it serves requests; once it lists offsets, it serves the others too.
 
-        def denied() -> list[str]:
+        def unserved() -> list[str]:
             try:
-                self._offsets(names, OffsetSpec.latest(), within=_READY_WITHIN)
+                self._offsets(names, OffsetSpec.latest(), within=READY_WITHIN)
             except TopicMissingError as error:
-                return [error.topic or ""]  # one broker knows of a new topic before the next to be asked
+                return [error.topic or ""]  # another broker may not have the new topic's metadata yet
             return []
 
-        if late := _until_none(denied, _READY_WITHIN):
+        if late := wait_until_empty(unserved, READY_WITHIN):
             raise missing(late[0])
 
-    def _offsets(
-        self, names: Iterable[str], spec: Any, *, within: timedelta | None = None, **options: Any
-    ) -> Offsets:
-        remaining = {
+    def _offsets(self, names: Iterable[str], spec: Any, **options: Any) -> Offsets:
+        partitions = [
             (state.name, partition)
             for state in self.require(names).values()
             for partition in range(state.partitions)
-        }
-        found: Offsets = {}
-
-        def waiting() -> list[tuple[str, int]]:
-            asked = {TopicPartition(topic, partition): spec for topic, partition in remaining}
-            futures = self._call(
-                lambda: self._admin.list_offsets(asked, request_timeout=self._seconds, **options)
-            )
-            for place, future in futures.items():
-                offset = self._offset(future, place.topic)
-                if offset is not None:
-                    found[place.topic, place.partition] = offset
-                    remaining.discard((place.topic, place.partition))
-            return sorted(remaining)
-
-        late = _until_none(waiting, within or timedelta(seconds=self._seconds)) if remaining else []
-        if late:
-            topic, partition = late[0]
-            raise BrokerUnreachableError(
-                "the partition has no leader", hint="is a broker down?", topic=topic, partition=partition
-            )
-        return dict(sorted(found.items()))
-
-    def _offset(self, future: Future[Any], topic: str) -> int | None:
-        """The offset, or None while leadership moves."""
-        try:
-            return future.result().offset
-        except KafkaException as raised:
-            error = kafka_error(raised)
-            if error is not None and error.code() in _MOVING:
-                return None
-            raise self._translated(raised, topic) from None
-
-    def _call(self, request: Callable[[], Any]) -> Any:
-        try:
-            return request()
-        except KafkaException as raised:
-            raise self._translated(raised) from None
-
-    def _answer(self, future: Future[Any], topic: str | None = None) -> Any:
-        try:
-            return future.result()
-        except KafkaException as raised:
-            raise self._translated(raised, topic) from None
-
-    def _translated(self, raised: Exception, topic: str | None = None) -> GearshiftError:
-        self._admin.poll(0)  # lets error_cb tell why
-        return self._client.translated(raised, topic=topic)
+        ]
+        return self._requests.list_offsets(partitions, spec, **options)
 
 
-def _until_none(waiting: Callable[[], list[T]], within: timedelta) -> list[T]:
-    """Ask until nothing is waited for, or the time is over; what is still waited for."""
-    deadline = time.monotonic() + within.total_seconds()
-    pause = Event()
-    while late := waiting():
-        if time.monotonic() > deadline:
-            break
-        pause.wait(0.05)
-    return late
+def _external_missing(topic: Topic) -> TopicMissingError:
+    return TopicMissingError(
+        "the topic does not exist and is declared with external=True",
+        hint="ask its owner for the name, check bootstrap_servers, or remove external=True to create it",
+        topic=topic.name,
+        file=topic.defined_at.file,
+        line=topic.defined_at.line,
+    )
 
 
 def _too_few(topic: Topic, state: TopicState) -> TopicError:
     return TopicError(
         f"the topic has {state.partitions} partitions and the app declares {topic.partitions}",
-        hint=f"declare partitions={state.partitions}, or raise it with kafka-topics --alter "
-        "knowing that keys then move between partitions",
+        hint=f"declare partitions={state.partitions}, or add partitions with kafka-topics --alter, "
+        "which moves keys between partitions",
         topic=topic.name,
         file=topic.defined_at.file,
         line=topic.defined_at.line,

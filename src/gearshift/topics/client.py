@@ -1,4 +1,4 @@
-"""What every librdkafka client of ours is told, and how its complaints become our errors."""
+"""The configuration that all librdkafka clients share, and the translation of their errors to ours."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-ANSWER_WITHIN = timedelta(seconds=3)  # for whoever sits in front of a terminal
-ANSWER_AT_WORK_WITHIN = timedelta(seconds=30)  # where it is better to wait than to begin again
-# For a client that nobody polls. While no broker answers, librdkafka begins anew at the bootstrap servers and keeps
-# an error each time, some forty a second, in a queue it walks through to its end, with ever more to do
-# (its issue 5546; after twenty minutes a few such clients took half a core).
+ANSWER_WITHIN = timedelta(seconds=3)  # for interactive commands
+ANSWER_AT_WORK_WITHIN = timedelta(seconds=30)  # where waiting costs less than a restart
+# For a client that is never polled. While no broker answers, librdkafka bootstraps again some forty times a second and
+# appends an error to a queue that it traverses each time (librdkafka issue 5546: after twenty minutes a few such
+# clients used half a core).
 UNPOLLED = {"metadata_recovery_strategy": "none"}
-LARGEST_RECORD = 64 << 20  # for clients that leave it to the topic's own max.message.bytes
+LARGEST_RECORD = 64 << 20  # for clients that leave the limit to the topic's max.message.bytes
 
-# librdkafka writes to stderr unless it is given a logger. A broker that is away is told once, as our error;
-# its own lines are for those who ask: `logging.getLogger("gearshift.librdkafka")`.
+# librdkafka writes to stderr unless it has a logger. We report an unreachable broker once, as our error;
+# librdkafka's messages are available from `logging.getLogger("gearshift.librdkafka")`.
 LOG = logging.getLogger("gearshift.librdkafka")
 LOG.addHandler(logging.NullHandler())
-# A coordinator that moves or loads, and a connection that closes before it was up, are states that librdkafka retries.
+# librdkafka retries while a coordinator moves or loads, and when a connection closes before it is established.
 _RETRIED = re.compile(
     r"Coordinator (load in progress|not available)|Not coordinator|transport failure \(after \d+ms in state DOWN"
 )
 
 
 def _demote_retried(record: logging.LogRecord) -> bool:
-    """Let a line about a state that is retried through as debug only."""
+    """Log what librdkafka retries at level DEBUG."""
     if _RETRIED.search(record.getMessage()):
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         return LOG.isEnabledFor(logging.DEBUG)
@@ -54,7 +54,7 @@ def _demote_retried(record: logging.LogRecord) -> bool:
 
 LOG.addFilter(_demote_retried)
 
-_AWAY = {
+_UNREACHABLE = {
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
     KafkaError._ALL_BROKERS_DOWN,
@@ -68,7 +68,7 @@ _NO_COORDINATOR = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
 }
-_REFUSED = {
+_UNAUTHORIZED = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._SSL,
@@ -79,12 +79,12 @@ _REFUSED = {
 
 
 class Client:
-    """The configuration of one librdkafka client, and the last thing it complained of."""
+    """The configuration of one librdkafka client, and its last authentication or authorization error."""
 
     def __init__(self, connection: Connection, **properties: Any) -> None:
         """`properties` are librdkafka's, with `_` for `.`."""
         self.servers = connection.bootstrap_servers
-        self.refusal: KafkaError | None = None
+        self.unauthorized: KafkaError | None = None
         self._given = connection.kafka
         self.properties: dict[str, Any] = {
             "bootstrap.servers": connection.bootstrap_servers,
@@ -93,46 +93,47 @@ class Client:
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,
             "allow.auto.create.topics": False,
-            # An admin client waits for the controller it knows; this often it learns that another one took over.
+            # An admin client waits for the controller that it knows; it learns of a new one at this interval.
             "topic.metadata.refresh.interval.ms": 5000,
             "log.connection.close": False,
             **({"broker.address.family": "v4"} if is_loopback(connection.bootstrap_servers) else {}),
             **for_librdkafka(connection.kafka),
             **{name.replace("_", "."): value for name, value in properties.items()},
-            "error_cb": self._heard,
+            "error_cb": self._on_error,
         }
 
     def open(self, kind: Callable[..., T]) -> T:
-        """A librdkafka client of this kind; SettingsError if a property is not one it knows."""
+        """A librdkafka client of this class; SettingsError if it rejects a property."""
         try:
             return kind(self.properties, logger=LOG)
         except KafkaException as raised:
             error = kafka_error(raised)
-            words = error.str() if error is not None else "unknown"
+            reason = error.str() if error is not None else "unknown"
             for secret in self._given.values():
-                words = words.replace(secret, "***") if secret else words
+                reason = reason.replace(secret, "***") if secret else reason
             raise SettingsError(
-                f"a client property is refused: {words}", hint="see [kafka] in gearshift.toml"
+                f"invalid client property: {reason}", hint="check [kafka] in gearshift.toml"
             ) from None
 
-    def _heard(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         LOG.info("%s", error.str())
-        if error.code() in _REFUSED:
-            self.refusal = error
+        if error.code() in _UNAUTHORIZED:
+            self.unauthorized = error
 
     def unreachable(self) -> GearshiftError:
-        """The error of a broker that did not answer, or that did not want to."""
-        if self.refusal is not None:
-            return self.refused(self.refusal)
+        """The error for a broker that did not answer, or that rejected the client."""
+        if self.unauthorized is not None:
+            return self.denied(self.unauthorized)
         hint = (
             'try "gearshift up"' if is_loopback(self.servers) else "check bootstrap_servers in gearshift.toml"
         )
         return BrokerUnreachableError(f"no broker answers at {self.servers}", hint=hint)
 
-    def refused(self, error: KafkaError) -> GearshiftError:
-        """The error of credentials or certificates that do not open the broker."""
+    def denied(self, error: KafkaError) -> GearshiftError:
+        """The error for credentials, certificates or permissions that the broker rejects."""
         return SettingsError(
-            f"the broker at {self.servers} refuses us: {error.name()}", hint="see [kafka] in gearshift.toml"
+            f"access to the broker at {self.servers} was denied: {error.name()}",
+            hint="check [kafka] in gearshift.toml",
         )
 
     def translated(
@@ -140,36 +141,34 @@ class Client:
     ) -> GearshiftError:
         """Our error for one of librdkafka's."""
         error = kafka_error(raised)
-        if error is None or error.code() in _AWAY:
+        if error is None or error.code() in _UNREACHABLE:
             return self.unreachable()
         if error.code() in _NO_COORDINATOR:
             return BrokerUnreachableError(
-                f"no broker at {self.servers} coordinates the group", hint="try again; it takes seconds"
+                f"no broker at {self.servers} coordinates the group yet", hint="try again in a few seconds"
             )
-        if error.code() in _REFUSED:
-            return self.refused(error)
+        if error.code() in _UNAUTHORIZED:
+            return self.denied(error)
         if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return missing(topic or "?")
         return TopicError(error.str(), topic=topic, partition=partition)
 
 
 def millis(instant: datetime) -> int:
-    """An instant as Kafka's clients take it.
+    """A time in milliseconds since the epoch, as Kafka's clients expect it.
 
     >>> millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
     1000
     """
     if instant.tzinfo is None:
-        raise EncodeError(
-            "a record's timestamp is a naive datetime", hint="say which zone it means: tzinfo=UTC"
-        )
+        raise EncodeError("a record's timestamp is a naive datetime", hint="add a time zone: tzinfo=UTC")
     return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
 def missing(topic: str) -> TopicMissingError:
-    """The error of a topic that does not exist."""
+    """The error for a topic that does not exist."""
     return TopicMissingError(
-        "the topic does not exist", hint="gearshift run creates the topics of an app", topic=topic
+        "the topic does not exist", hint="create it, or start its app with gearshift run", topic=topic
     )
 
 
@@ -181,7 +180,7 @@ def kafka_error(raised: Exception) -> KafkaError | None:
 
 
 def is_loopback(servers: str) -> bool:
-    """Whether every one of these servers is on this machine.
+    """Whether all of these servers are on this machine.
 
     >>> is_loopback("127.0.0.1:9092,localhost:9093"), is_loopback("kafka.example:9092")
     (True, False)

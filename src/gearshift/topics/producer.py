@@ -1,4 +1,4 @@
-"""Puts records on topics: idempotent, batched, and with a report of every record that did not arrive."""
+"""An idempotent, batching producer that reports every record that was not delivered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from gearshift.errors import EncodeError, ProduceError
 from gearshift.schemas.payloads import codec
-from gearshift.schemas.registry import Registry
+from gearshift.schemas.registry_client import Registry
 from gearshift.schemas.wire import head
 from gearshift.topics.client import Client, kafka_error, millis
-from gearshift.topics.pressure import Pressure
+from gearshift.topics.groups.back_pressure import Pressure
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -29,15 +29,15 @@ Key = str | int | bytes | None
 Headers = Mapping[str, str | bytes | None] | list[tuple[str, bytes | None]]
 
 _WAIT = 0.05
-_POLL = 0.01  # seconds; another thread may take the reports that this one waits for
+_POLL = 0.01  # seconds; another thread may serve the delivery reports that this one waits for
 _ANSWER_WITHIN = 10.0
-_TELL_EVERY = 60.0  # a topic at its limit stops and goes every few seconds
+_WARN_EVERY = 60.0  # seconds; at its limit a topic stops and resumes its producers every few seconds
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A record that did not reach its topic."""
+    """A record that was not delivered to its topic."""
 
     topic: str
     key: bytes | None
@@ -45,11 +45,11 @@ class Failure:
 
 
 class Receipt:
-    """What became of the records of one caller, on a producer that other threads use too."""
+    """The delivery reports of one caller's records, on a producer that threads share."""
 
     def __init__(self) -> None:
         self.sent = 0
-        self._reports: list[Failure | None] = []  # appended to by whichever thread polls the producer
+        self._reports: list[Failure | None] = []  # appended to by any thread that polls the producer
 
     @property
     def is_complete(self) -> bool:
@@ -58,20 +58,20 @@ class Receipt:
 
     @property
     def failures(self) -> list[Failure]:
-        """The records that did not reach their topic."""
+        """The records that were not delivered."""
         return [report for report in self._reports if report is not None]
 
     def fail(self, failure: Failure) -> None:
-        """Report a record that was not even taken."""
+        """Report a record that librdkafka did not accept."""
         self._reports.append(failure)
 
     def delivered(self, error: Any, record: Any) -> None:
-        """Report a record, as librdkafka does."""
+        """Delivery callback for librdkafka."""
         self._reports.append(_failure(error, record))
 
 
 class Producer:
-    """Sends values to topics, as a context manager; leaving it waits for every record and reports the failed ones."""
+    """Sends values to topics; leaving its context waits for every record and raises for failed ones."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Producer:
         compression: str = "lz4",
         largest: int = 1_000_000,
     ) -> None:
-        """Without a registry the producer opens the connection's own when it first needs a schema.
+        """Without a registry, the producer opens the connection's registry when it first needs a schema.
 
-        A record of more than `largest` bytes is not sent, whatever its topic would take.
+        Records of more than `largest` bytes are not sent, whatever the topic's limit is.
         """
         self._connection = connection
         self._registry = registry
@@ -98,9 +98,9 @@ class Producer:
             delivery_timeout_ms=round(deliver_within / timedelta(milliseconds=1)),
             compression_type=compression,
             message_max_bytes=largest,
-            # Keyed as Kafka's Java client does it, so that Spark and Java producers agree with us; without
-            # a key each record goes where chance sends it: sticking to one partition for a time, as
-            # librdkafka does by default, leaves a short burst on a single one.
+            # The Java client's hash, so that Spark and Java producers choose the same partition for a key. Records
+            # without a key get random partitions: librdkafka's default of sticking to one for some time would
+            # put a short burst on a single partition.
             partitioner="murmur2_random",
             sticky_partitioning_linger_ms=0,
         )
@@ -111,13 +111,13 @@ class Producer:
         self._pressure: Pressure | None = None
         self._released = Event()
         self._closed = False
-        self._told: dict[str, float] = {}
+        self._warned: dict[str, float] = {}
         self.throttled = 0.0
-        """The seconds that `send` has waited because a reader was more than a topic's `max_lag` behind."""
+        """The seconds that `send` has waited because a group's lag was above a topic's `max_lag`."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """Every record so far that did not reach its topic."""
+        """Every record so far that was not delivered."""
         return tuple(self._failures)
 
     def send(
@@ -129,12 +129,12 @@ class Producer:
         headers: Headers | None = None,
         timestamp: datetime | None = None,
     ) -> None:
-        """Hand over a value; its key is the topic's key field unless another is given.
+        """Queue a value for sending; its key is the topic's key field unless `key` is given.
 
-        It raises EncodeError if the value does not fit and IncompatibleSchemaError if the topic's schema may
-        not change as it did, before anything is sent. Whatever goes wrong later is reported by `flush`.
-        While the topic's slowest consumer group is more than `max_lag` records behind, it waits.
-        A record with a `timestamp` older than the topic's retention, a week by default, is soon deleted by Kafka.
+        Raises EncodeError if the value does not match the schema, and IncompatibleSchemaError if the schema
+        changed incompatibly, before anything is sent. Later failures are raised by `flush`.
+        Waits while the lag of the topic's slowest consumer group is above `max_lag`.
+        Kafka soon deletes a record whose `timestamp` is older than the topic's retention, a week by default.
         """
         before, encode = self._encoders.get(topic.name) or self._prepare(topic)
         try:
@@ -157,9 +157,10 @@ class Producer:
         headers: Headers | None = None,
         timestamp: datetime | None = None,
         receipt: Receipt | None = None,
+        partition: int | None = None,
     ) -> None:
-        """Hand over a record as it is; with a receipt, its failure is reported there and not by `flush`."""
-        options: dict[str, Any] = {}
+        """Queue an encoded record for sending; with a receipt, its failure is reported there and not by `flush`."""
+        options: dict[str, Any] = {} if partition is None else {"partition": partition}
         delivered = self._delivered
         if receipt is not None:
             receipt.sent += 1
@@ -173,7 +174,7 @@ class Producer:
                 self._producer.produce(topic, value, key, on_delivery=delivered, **options)
                 break
             except BufferError:
-                # The queue empties as records are delivered, or fail after `deliver_within`: this ends.
+                # The queue drains as records are delivered or fail after `deliver_within`, so this loop ends.
                 self._producer.poll(0.1)
             except KafkaException as raised:
                 error = kafka_error(raised)
@@ -183,23 +184,23 @@ class Producer:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait until every record so far has arrived; ProduceError if some did not, each told of once."""
+        """Wait until every record so far is delivered; ProduceError if some failed, each reported once."""
         while self._producer.flush(1.0):
-            pass  # ends as above: every record is delivered or fails in time
+            pass  # ends: every record is delivered or fails after `deliver_within`
         new = self._failures[self._reported :]
         self._reported = len(self._failures)
         if new:
             raise _produce_error(new)
 
     def await_reports(self, receipt: Receipt) -> None:
-        """Wait until all records of a receipt have arrived; ProduceError if some did not."""
+        """Wait until all records of a receipt are delivered; ProduceError if some failed."""
         while not receipt.is_complete:
-            self._producer.poll(_POLL)  # ends as above: every record is delivered or fails in time
+            self._producer.poll(_POLL)  # ends: every record is delivered or fails
         if receipt.failures:
             raise _produce_error(receipt.failures)
 
     def lacks(self, topic: str) -> bool:
-        """Whether the brokers say that there is no such topic; a broker that does not answer says nothing."""
+        """Whether the brokers report that the topic does not exist; False if no broker answers."""
         try:
             found: Any = self._producer.list_topics(topic, timeout=_ANSWER_WITHIN)
         except KafkaException:
@@ -208,11 +209,11 @@ class Producer:
         return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def release(self) -> None:
-        """Hold back no more, whatever the lag: for whoever wants to end a producer that waits in another thread."""
+        """Stop waiting for the lag, so that a producer that waits in another thread can end."""
         self._released.set()
 
     def close(self) -> None:
-        """Flush, then let go of the connections."""
+        """Flush, then close the connections."""
         if self._closed:
             return
         try:
@@ -237,19 +238,19 @@ class Producer:
         try:
             self.close()
         except ProduceError as error:
-            _log.error("%s", error)  # the exception under way says more; it must not be replaced
+            _log.error("%s", error)  # it must not replace the exception that is being raised
 
     def _hold_back(self, topic: Topic) -> None:
         if self._pressure is None:
             self._pressure = Pressure(self._connection)
         while not self._released.is_set() and self._pressure.presses(topic):
             began = time.monotonic()
-            if began - self._told.get(topic.name, float("-inf")) > _TELL_EVERY:
-                self._told[topic.name] = began
+            if began - self._warned.get(topic.name, float("-inf")) > _WARN_EVERY:
+                self._warned[topic.name] = began
                 group, behind = self._pressure.slowest(topic.name) or ("?", 0)
                 why = f"group {group} is {behind} records behind, more than max_lag={topic.max_lag}"
-                _log.warning("producers of %s wait: %s", topic.name, why)
-            self._producer.poll(_WAIT)  # what was sent goes on being delivered and reported
+                _log.warning("producers of %s are waiting: %s", topic.name, why)
+            self._producer.poll(_WAIT)  # serves the delivery reports of records in flight
             self.throttled += time.monotonic() - began
 
     def _prepare(self, topic: Topic) -> tuple[bytes, Callable[[Any], bytes]]:
@@ -270,20 +271,20 @@ def _failure(error: Any, record: Any) -> Failure | None:
 
 
 def _produce_error(failures: list[Failure]) -> ProduceError:
-    """One error for records that did not reach their topics, with the reasons."""
+    """One error for all records that were not delivered, with the reasons."""
     topics = sorted({failure.topic for failure in failures})
     reasons = sorted({failure.reason for failure in failures})
     count = "1 record" if len(failures) == 1 else f"{len(failures)} records"
     shown = "; ".join(reasons[:3]) + (f" and {len(reasons) - 3} other reasons" if len(reasons) > 3 else "")
     return ProduceError(
-        f"{count} did not reach {', '.join(topics)}: {shown}",
-        hint="producer.failures has the key and the reason of each",
+        f"{count} could not be delivered to {', '.join(topics)}: {shown}",
+        hint="see producer.failures for the key and reason of each",
         topic=topics[0] if len(topics) == 1 else None,
     )
 
 
 def key_bytes(key: object) -> bytes | None:
-    """A key as it is sent: text as UTF-8, an int as its decimal digits.
+    """The bytes of a key: text as UTF-8, an int as its decimal digits.
 
     >>> key_bytes("meter-1"), key_bytes(42), key_bytes(None)
     (b'meter-1', b'42', None)
@@ -296,7 +297,7 @@ def key_bytes(key: object) -> bytes | None:
         try:
             return key.encode("utf-8")
         except UnicodeEncodeError:
-            raise EncodeError("the key is not valid Unicode text", hint="mend the value") from None
+            raise EncodeError("the key is not valid Unicode text", hint="fix the value") from None
     if isinstance(key, int) and not isinstance(key, bool):
         return b"%d" % key
     raise EncodeError(f"a {type(key).__name__} cannot be a key", hint="use str, int or bytes")

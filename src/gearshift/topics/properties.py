@@ -1,6 +1,6 @@
-"""Client properties in the words of both Kafka clients: librdkafka's and Java's. Pure.
+"""Translates client properties between librdkafka's names and those of Kafka's Java client. Pure.
 
-Users write either; our own clients take librdkafka's names and Spark takes Java's.
+Users write either; our clients need librdkafka's names and Spark needs Java's.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     if truststore is not None:
         if kind != "PEM":
             raise SettingsError(
-                "kafka.ssl.truststore.location is not PEM, which our clients cannot read",
-                hint='give ssl.ca.location, or a PEM file with ssl.truststore.type = "PEM"',
+                "kafka.ssl.truststore.location must be a PEM file",
+                hint='set ssl.ca.location, or a PEM file with ssl.truststore.type = "PEM"',
             )
         known["ssl.ca.location"] = truststore
     if known.get("ssl.endpoint.identification.algorithm") == "":
@@ -71,7 +71,7 @@ def _from_jaas(jaas: str, name: str) -> str:
     found = re.search(_JAAS_VALUE.format(name=name), jaas)
     if found is None:
         raise SettingsError(
-            f"kafka.sasl.jaas.config names no {name}", hint="give sasl.username and sasl.password instead"
+            f"kafka.sasl.jaas.config has no {name}", hint="set sasl.username and sasl.password instead"
         )
     return re.sub(r"\\(.)", r"\1", found[1])
 

@@ -1,4 +1,4 @@
-"""Records and offsets that are written together or not at all."""
+"""A transactional producer: records and offsets become visible together or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from gearshift.errors import (
     BrokerUnreachableError,
@@ -21,6 +21,7 @@ from gearshift.errors import (
     RetriableError,
 )
 from gearshift.topics.client import LARGEST_RECORD, Client, kafka_error
+from gearshift.topics.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from gearshift.connection import Connection
@@ -34,10 +35,10 @@ _FENCED = {
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
     KafkaError.TRANSACTION_COORDINATOR_FENCED,
 }
-_NEVER_TAKEN = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD}
-_OVERTAKEN_WITHIN = 5.0
-_CLOSES_WITHIN = 10.0
-# What a group says of a consumer that is no longer the one it was: its offsets are not taken any more.
+_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD}
+_FLUSH_SECONDS = 5.0
+_CLOSE_SECONDS = 10.0
+# Answers to a consumer that has lost its membership or its partitions.
 _NOT_A_MEMBER = {
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError.FENCED_MEMBER_EPOCH,
@@ -51,12 +52,13 @@ _NOT_A_MEMBER = {
 class TransactionalProducer:
     """Sends records in transactions; opening it fences every older producer with the same `transactional_id`.
 
-    Where the cluster only needs time, the call itself tries again. Where a transaction cannot succeed any more,
-    it is aborted and RetriableError says so: nothing of it is seen, and the same records can be sent in a new
-    one; ProduceError if one of them is larger than its topic will ever take. NotAMemberError if the group
-    gave the partitions to another consumer, which takes the open transaction back as well. FencedError is the
-    end of this producer: another one took its place, or the brokers ended a transaction that was open for too long,
-    and whether a commit that was under way then took effect, only its offsets tell.
+    Calls retry errors that pass with time. Other errors:
+
+    - RetriableError: the transaction was aborted; the same records can be sent in a new one.
+    - ProduceError: a record is larger than its topic allows.
+    - NotAMemberError: the group assigned the partitions to another consumer; the transaction was aborted.
+    - FencedError: this producer cannot be used any longer, because another one has its id, or the brokers aborted a
+      transaction that was open for too long. Only the group's offsets show whether a pending commit took effect.
     """
 
     def __init__(
@@ -68,48 +70,48 @@ class TransactionalProducer:
         linger: timedelta = timedelta(milliseconds=5),
         compression: str = "lz4",
     ) -> None:
-        """`within` is how long a transaction may stay open before the brokers abort it."""
+        """`within` is the transaction timeout, after which the brokers abort an open transaction."""
         self.transactional_id = transactional_id
         self._within = within
         self._open = False
-        self._never_taken: tuple[KafkaError, str] | None = None
-        self.placed_at: int | None = None
-        """The offset of the last record that was sent to a partition by its number."""
+        self._rejected: tuple[KafkaError, str] | None = None
+        self.last_offset: int | None = None
+        """The offset of the last delivered record that was sent to an explicit partition."""
         self._client = Client(
             connection,
             transactional_id=transactional_id,
             transaction_timeout_ms=round(within / timedelta(milliseconds=1)),
-            # A record may not outlive its transaction.
+            # A record must not outlive its transaction.
             delivery_timeout_ms=round(within / timedelta(milliseconds=1)),
             linger_ms=linger / timedelta(milliseconds=1),
             compression_type=compression,
             message_max_bytes=LARGEST_RECORD,
-            partitioner="murmur2_random",  # as Producer, so that both put a key on the same partition
+            partitioner="murmur2_random",  # as in Producer, so that both choose the same partition for a key
             sticky_partitioning_linger_ms=0,
-            # Offsets go to the group's coordinator, which is remembered for as long as metadata. librdkafka looks
-            # for another one only after some connection has changed (its issues 5511 and 5456), and else waits
-            # for ever for one that is gone: so idle connections close, and what is remembered does not get old.
+            # Offsets go to the group's coordinator, which librdkafka caches like metadata. It looks for a new one only
+            # after a connection has changed, and otherwise waits without a limit for one that is down (librdkafka
+            # issues 5511 and 5456): so idle connections are closed soon, and metadata expires soon.
             connections_max_idle_ms=10_000,
             metadata_max_age_ms=10_000,
         )
         self._producer: Any = self._client.open(confluent_kafka.Producer)
-        self._again(lambda seconds: self._producer.init_transactions(seconds))
+        self._retrying(lambda seconds: self._producer.init_transactions(seconds))
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is under way."""
+        """Whether a transaction is open."""
         return self._open
 
     @property
     def refusal(self) -> ProduceError | None:
-        """Why this transaction can never be committed: one of its records is larger than its topic takes."""
-        return None if self._never_taken is None else _too_large(*self._never_taken)
+        """The error if this transaction can never be committed because a record is too large for its topic."""
+        return None if self._rejected is None else _too_large_error(*self._rejected)
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self._again(lambda _: self._producer.begin_transaction())
+        self._retrying(lambda _: self._producer.begin_transaction())
         self._open = True
-        self._never_taken = None
+        self._rejected = None
 
     def send_bytes(
         self,
@@ -120,81 +122,81 @@ class TransactionalProducer:
         headers: Headers | None = None,
         partition: int | None = None,
     ) -> None:
-        """Hand over a record; whether it arrived is known when `commit` returns.
+        """Queue a record for sending; `commit` waits for its delivery.
 
-        RetriableError if the transaction is over, because another thread found that it had to be aborted.
+        RetriableError if another thread has aborted the transaction.
         """
         if not self._open:
-            raise _over(topic)
+            raise _aborted_error(topic)
         options: dict[str, Any] = {} if partition is None else {"partition": partition}
         if headers:
             options["headers"] = list(headers.items()) if isinstance(headers, Mapping) else headers
         deadline = time.monotonic() + self._within.total_seconds()
         try:
-            while not self._taken(topic, value, key, options):
+            while not self._queued(topic, value, key, options):
                 if time.monotonic() > deadline:
-                    raise self._aborted("the records do not leave in time", topic)
+                    raise self._aborted("the records could not be sent in time", topic)
                 self._producer.poll(0.1)
-            self._producer.poll(0)  # which tells as well if this producer was fenced
+            self._producer.poll(0)  # which also raises if this producer was fenced
         except KafkaException as raised:
             error = kafka_error(raised)
             if not self._open and error is not None and error.code() == KafkaError._STATE:
-                raise _over(topic) from None
-            raise self._refused(raised, topic) from None
+                raise _aborted_error(topic) from None
+            raise self._error(raised, topic) from None
 
     def send_offsets(
         self,
-        offsets: Mapping[tuple[str, int], int],
+        offsets: Mapping[TopicPartition, int],
         group_metadata: Any,
         note_of: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Commit these offsets of a consumer's group with the transaction.
+        """Commit these offsets of a consumer group with the transaction.
 
-        `group_metadata` is what the consumer's `consumer_group_metadata()` gives; with it the brokers refuse
-        the offsets of a consumer that has lost its partitions. `note_of` is what each says of its topic.
+        `group_metadata` is the consumer's `consumer_group_metadata()`; with it the brokers reject the offsets
+        of a consumer that has lost its partitions. `note_of` returns the metadata for a topic's offsets.
         """
-        places = [
-            TopicPartition(topic, partition, offset, metadata=note_of(topic) or "")
+        positions = [
+            confluent_kafka.TopicPartition(topic, partition, offset, metadata=note_of(topic) or "")
             for (topic, partition), offset in offsets.items()
         ]
-        if places:
-            self._again(
-                lambda seconds: self._producer.send_offsets_to_transaction(places, group_metadata, seconds)
+        if positions:
+            self._retrying(
+                lambda seconds: self._producer.send_offsets_to_transaction(positions, group_metadata, seconds)
             )
 
     def commit(self) -> None:
-        """Wait until everything has arrived and make it seen, all at once.
+        """Wait until all records are delivered, then make them visible atomically.
 
-        BrokerUnreachableError if no answer comes in time, which is the end of this producer as well: it may neither
-        take back what it did nor begin anew.
+        BrokerUnreachableError if no answer comes in time; then this producer can neither abort nor begin another
+        transaction.
         """
         try:
-            self._again(lambda seconds: self._producer.commit_transaction(seconds))
+            self._retrying(lambda seconds: self._producer.commit_transaction(seconds))
         except RetriableError:
-            if not self._open:  # it was taken back
+            if not self._open:  # it was aborted
                 raise
             self._open = False
             raise BrokerUnreachableError(
                 f"no answer to a commit of producer {self.transactional_id} in {self._within.total_seconds():g} s",
-                hint="nobody knows whether it took effect; open a new one, and go on from what is committed",
+                hint="it may have taken effect; open a new producer and continue from the committed offsets",
             ) from None
         self._open = False
 
     def abort(self) -> None:
-        """Take back everything since `begin`; nothing happens if no transaction is open."""
+        """Abort the transaction, if one is open."""
         self._abort(self._within.total_seconds())
 
     def close(self) -> None:
-        """Take back what was not committed, then let go."""
-        with contextlib.suppress(FencedError, RetriableError):  # the brokers then abort it themselves
-            self._abort(_CLOSES_WITHIN)
+        """Abort the open transaction, if any."""
+        with contextlib.suppress(FencedError, RetriableError):  # the brokers abort it after its timeout
+            self._abort(_CLOSE_SECONDS)
 
     def _abort(self, within: float) -> None:
         if self._open:
             self._open = False
-            # An abort that overtakes the brokers, who still finish the last transaction, is refused for good.
-            self._producer.flush(_OVERTAKEN_WITHIN)
-            self._again(lambda seconds: self._producer.abort_transaction(seconds), within)
+            # An abort that reaches the brokers while they still finish the last transaction fails for good.
+            self._producer.flush(_FLUSH_SECONDS)
+            self._retrying(lambda seconds: self._producer.abort_transaction(seconds), within)
 
     def __enter__(self) -> TransactionalProducer:
         return self
@@ -202,25 +204,25 @@ class TransactionalProducer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _taken(self, topic: str, value: bytes | None, key: bytes | None, options: dict[str, Any]) -> bool:
+    def _queued(self, topic: str, value: bytes | None, key: bytes | None, options: dict[str, Any]) -> bool:
         try:
-            told = self._placed if "partition" in options else self._delivered
-            self._producer.produce(topic, value, key, on_delivery=told, **options)
+            on_delivery = self._delivered_to_partition if "partition" in options else self._delivered
+            self._producer.produce(topic, value, key, on_delivery=on_delivery, **options)
         except BufferError:
             return False
         return True
 
-    def _placed(self, error: KafkaError | None, record: Any) -> None:
+    def _delivered_to_partition(self, error: KafkaError | None, record: Any) -> None:
         if error is None:
-            self.placed_at = record.offset()
+            self.last_offset = record.offset()
         self._delivered(error, record)
 
     def _delivered(self, error: KafkaError | None, record: Any) -> None:
-        if error is not None and error.code() in _NEVER_TAKEN:
-            self._never_taken = (error, record.topic())
+        if error is not None and error.code() in _TOO_LARGE:
+            self._rejected = (error, record.topic())
 
-    def _again(self, call: Callable[[float], object], within: float | None = None) -> None:
-        """Make the call until it succeeds, or fails for good, or the time is over."""
+    def _retrying(self, call: Callable[[float], object], within: float | None = None) -> None:
+        """Repeat the call until it succeeds, fails for good, or the time is over."""
         pause = Event()
         deadline = time.monotonic() + (self._within.total_seconds() if within is None else within)
         while True:
@@ -230,77 +232,81 @@ class TransactionalProducer:
             except KafkaException as raised:
                 error = kafka_error(raised)
                 if error is None or not error.retriable() or time.monotonic() > deadline:
-                    raise self._refused(raised) from None
+                    raise self._error(raised) from None
                 pause.wait(0.1)
 
-    def _refused(self, raised: KafkaException, topic: str | None = None) -> GearshiftError:
+    def _error(self, raised: KafkaException, topic: str | None = None) -> GearshiftError:
         error = kafka_error(raised)
         if error is None:
             return self._client.translated(raised, topic=topic)
-        if _is_the_end(error):
+        if _is_fatal(error):
             self._open = False
             return self._fenced(error, topic)
         if error.code() in _NOT_A_MEMBER:
-            self._take_back()
+            self._abort_failed()
             return NotAMemberError(
-                f"the group takes no offsets of {self.transactional_id}: {error.str()}",
-                hint="its partitions went to another member, which goes on from the last commit",
+                f"the group rejected the offsets of {self.transactional_id}: {error.str()}",
+                hint="its partitions moved to another member, which continues from the last commit",
                 topic=topic,
             )
-        # An open transaction that takes no more records has failed already; aborting it tells how badly.
+        # An open transaction that accepts no records has failed already; aborting it shows whether it is fatal.
         if error.txn_requires_abort() or (self._open and error.code() == KafkaError._STATE):
             return self._aborted(error.str(), topic)
-        if error.code() in _NEVER_TAKEN:
-            return _too_large(error, topic)
+        if error.code() in _TOO_LARGE:
+            return _too_large_error(error, topic)
         if error.retriable():
             return RetriableError(
-                f"the transaction cannot go on: {error.str()}", hint="are all brokers up?", topic=topic
+                f"the transaction cannot continue: {error.str()}",
+                hint="check that all brokers are running",
+                topic=topic,
             )
         return self._client.translated(raised, topic=topic)
 
     def _fenced(self, error: KafkaError, topic: str | None = None) -> FencedError:
         return FencedError(
-            f"producer {self.transactional_id} may write no more: {error.str()}",
-            hint="another one with its name took over, or the brokers ended a transaction that was open for "
-            f"{self._within.total_seconds():g} s; open a new one where that is wanted",
+            f"producer {self.transactional_id} was fenced: {error.str()}",
+            hint="another producer with its id took over, or the brokers aborted a transaction that was open for "
+            f"{self._within.total_seconds():g} s; open a new one to continue",
             topic=topic,
         )
 
     def _aborted(self, why: str, topic: str | None) -> GearshiftError:
-        self._take_back()
+        self._abort_failed()
         with contextlib.suppress(KafkaException):
-            self._producer.poll(0)  # lets `_delivered` tell which record it was
-        if self._never_taken is not None:
-            return _too_large(*self._never_taken)
+            self._producer.poll(0)  # calls `_delivered` with the record that failed
+        if self._rejected is not None:
+            return _too_large_error(*self._rejected)
         return RetriableError(
             f"the transaction was aborted: {why}", hint="send the same records in a new one", topic=topic
         )
 
-    def _take_back(self) -> None:
+    def _abort_failed(self) -> None:
         if not self._open:
             return
         self._open = False
         try:
-            # With records still under way behind a refused one, librdkafka's abort waits out its whole time limit.
-            self._producer.flush(_OVERTAKEN_WITHIN)
+            # With records in flight behind a failed one, librdkafka's abort would wait for its whole timeout.
+            self._producer.flush(_FLUSH_SECONDS)
             self._producer.abort_transaction(self._within.total_seconds())
         except KafkaException as raised:
             error = kafka_error(raised)
-            if error is not None and _is_the_end(error):
+            if error is not None and _is_fatal(error):
                 raise self._fenced(error) from None
 
 
-def _is_the_end(error: KafkaError) -> bool:
+def _is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() in _FENCED
 
 
-def _over(topic: str) -> RetriableError:
+def _aborted_error(topic: str) -> RetriableError:
     return RetriableError(
         "the transaction was aborted", hint="send the same records in a new one", topic=topic
     )
 
 
-def _too_large(error: KafkaError, topic: str | None) -> ProduceError:
+def _too_large_error(error: KafkaError, topic: str | None) -> ProduceError:
     return ProduceError(
-        f"a record is never taken: {error.str()}", hint="raise the topic's max.message.bytes", topic=topic
+        f"a record cannot be delivered: {error.str()}",
+        hint="raise the topic's max.message.bytes",
+        topic=topic,
     )

@@ -41,7 +41,7 @@ class Plan:
     to: str | None = None
     commit: str = "sync"
     start: str = "earliest"
-    batch: int | None = None
+    batch_size: int | None = None
     once: bool = False
     parallelism: int = 1
     retry: str = "5 minutes"
@@ -140,13 +140,13 @@ def declare(plan: Plan, fault: Fault) -> Declared:
         "to": _target(plan, copies),
         "commit": plan.commit,
         "start": plan.start,
-        "batch": plan.batch,
+        "batch_size": plan.batch_size,
         "once_by": ("key", "n") if plan.once else (),
         "parallelism": plan.parallelism,
         "retry": plan.retry,
     }
     deliver: Callable[..., Any]
-    if plan.batch is None:
+    if plan.batch_size is None:
 
         @app.delivery(topic, **options)
         def deliver(record: gs.Record[Numbered]) -> Any:

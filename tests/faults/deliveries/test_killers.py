@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from gearshift.connection import Connection
-from gearshift.runner.crew import Crew
+from gearshift.runner.deliveries.consumer_group import ConsumerGroup
 from gearshift.runner.loading import load_app
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
@@ -51,20 +51,20 @@ def test_a_record_that_kills_its_process_each_time_becomes_a_dead_letter(
     with Producer(connection) as producer:
         for n in range(100):
             producer.send(topic, topic.value(f"k{n % 5}", n))
-    crew = Crew(delivery, app.name, connection, settings, name=unique, file=file)
-    crew.open()
+    group = ConsumerGroup(delivery, app.name, connection, settings, name=unique, file=file)
+    group.open()
     try:
         expected = {n for n in range(100) if n != 50}
         eventually(lambda: handled.exists() and set(map(int, handled.read_text().split())) == expected)
         letters = eventually(lambda: list(read(connection, topic.dead_letters)))
-        deaths = crew.status()["restarts"]
+        deaths = group.status()["restarts"]
     finally:
-        crew.close()
+        group.close()
     assert len(letters) == 1
     said = [line for log in settings.home.glob("logs/*") for line in log.read_text().splitlines()]
     assert said.count("50") == 4, "what a handler prints is in the log"
     assert letters[0].key == b"k0"
     assert letters[0].header("__connect.errors.offset") == b"50"
     assert letters[0].header("__connect.errors.exception.class.name") == b"gearshift.errors.ProcessDiedError"
-    assert b"the process died 3 times" in (letters[0].header("__connect.errors.exception.message") or b"")
+    assert b"the process crashed 3 times" in (letters[0].header("__connect.errors.exception.message") or b"")
     assert deaths == 4, "the first death told nobody which record it was"

@@ -12,7 +12,7 @@ import psycopg
 
 from gearshift import stack as local
 from gearshift.connection import Connection
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from tests.faults.deliveries.bench import COMMITS, Bench, at_once
 from tests.faults.deliveries.ledger import Verdict
 from tests.faults.deliveries.plan import LATEST

@@ -6,10 +6,11 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gearshift.connection import Connection
 from gearshift.definitions import Topic
+from gearshift.errors import RegistryUnreachableError
 from gearshift.topics import Producer
 from tests.faults.harness.app import Numbered
 
@@ -69,19 +70,21 @@ class Flow:
     def _run(self) -> None:
         try:
             while not self._closing.wait(1 / self._rate):
-                with self._sending:
+                with (
+                    self._sending,
+                    suppress(RegistryUnreachableError),
+                ):  # a new producer asks it once, and again
                     self._send()
         except BaseException as error:
             self._error = error
 
     def _send(self) -> None:
         key = f"k{self._chance.randrange(KEYS)}"
-        size = 0
-        if self.send_oversize.is_set():
+        oversize = self.send_oversize.is_set()
+        self._require().send(self._topic, Numbered(key, self.sent[key], _OVERSIZE if oversize else 0))
+        if oversize:
             self.send_oversize.clear()
-            size = _OVERSIZE
             self.oversize.add((key, self.sent[key]))
-        self._require().send(self._topic, Numbered(key, self.sent[key], size))
         self.sent[key] += 1
 
     def _require(self) -> Producer:

@@ -1,4 +1,4 @@
-"""What is promised of every destination: README's table is made of this, and the harness holds each to it."""
+"""The guarantee of every destination: docs/guarantees.md shows this table, and the harness checks each row."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Guarantee:
 
 GUARANTEES = {
     "kept": Guarantee("table", ONCE, "none: a batch's files and its id are one Delta commit"),
-    "totals": Guarantee("table with a key", ONCE, "none: the same, and a row replaces the one of its key"),
+    "totals": Guarantee("table with a key", ONCE, "none: the same, and a row replaces the one with its key"),
     "copies": Guarantee(
         "topic, written by a pipeline",
         "at least once",
-        "the batch under way when a query is killed is written again; `gearshift ledger` counts those records",
+        "the batch in progress when a query is killed is written again; `gearshift ledger` counts those records",
         lambda world: world.data("ledger", "copy")[0]["replayed"],
     ),
     "topic": Guarantee(
@@ -40,7 +40,7 @@ GUARANTEES = {
     "cassandra": Guarantee(
         "`Cassandra`",
         ONCE,
-        "none: a record written again is the same row, and an older one replaces no newer",
+        "none: a record written again is the same row, and an older one never replaces a newer one",
     ),
     "webhook": Guarantee(
         "`Webhook`, to a receiver that honours `Idempotency-Key`",
@@ -50,7 +50,7 @@ GUARANTEES = {
     "sms": Guarantee(
         "`Sms` with `once_by`",
         "once, up to the gap",
-        "a request without an answer, or a crash before it is noted, may repeat a text; the key is the same",
+        "a request without an answer, or a crash before it is recorded, may repeat a text; the key is the same",
         lambda world: world.sms.unknown + world.kills,
     ),
     "email": Guarantee(
@@ -63,7 +63,7 @@ GUARANTEES = {
 
 
 def table() -> str:
-    """The table as README has it."""
+    """The table of docs/guarantees.md."""
     lines = ["| destination | a record arrives | the gap that remains |", "|---|---|---|"]
     lines += [f"| {each.destination} | {each.arrives} | {each.gap} |" for each in GUARANTEES.values()]
     return "\n".join(lines)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from gearshift import tables
-from gearshift.destinations.cassandra_driver import ContactPoints, connect
+from gearshift.destinations.cassandra.driver import ContactPoints, connect
 from gearshift.schemas import Decoder, Registry
 from gearshift.stack import find_service
-from gearshift.topics.letters import DeadLetterTopic, Filter
+from gearshift.topics.dead_letters.letters import DeadLetterTopic, Filter
 from tests.faults.deliveries.ledger import judge
 from tests.faults.harness.app import LATEST
 from tests.faults.harness.guarantees import GUARANTEES

@@ -22,10 +22,10 @@ import psycopg
 from confluent_kafka.admin import AdminClient
 
 from gearshift import stack as local
+from gearshift.console.client import ask
 from gearshift.errors import GearshiftError, RunnerError
-from gearshift.runner.control import ask
 from gearshift.settings import load
-from gearshift.stack.revival import Revival
+from gearshift.stack.processes.restarts import ServiceSupervisor
 from gearshift.topics import Admin
 from tests.faults.harness.app import declare
 from tests.faults.harness.flow import Flow
@@ -85,7 +85,7 @@ class World:
             environ={},
         )
         self.stack = enter(local.up(self.settings))
-        enter(Revival(self.stack, said=lambda words: self.log(words)))
+        enter(ServiceSupervisor(self.stack, progress=lambda words: self.log(words)))
         self.connection = self.stack.connection
         self.admin = enter(Admin(self.connection))
         self.kafka = AdminClient({**librdkafka(self.connection), "log_level": 0})
@@ -149,7 +149,7 @@ class World:
     def status(self) -> dict[str, Any] | None:
         """How the app is; None while it does not answer."""
         with suppress(RunnerError, OSError):
-            return next(ask(self.settings.home, "GET", "/status"))
+            return next(ask(self.settings.home, "GET", "/api/status"))
         return None
 
     def shift(self, pipeline: str, gear: str) -> str:

@@ -1,4 +1,4 @@
-"""`gearshift batch list` and `ledger` show every interval, those that failed with their cause; no Spark."""
+"""`gearshift batch list` and `ledger` show every interval, and the cause of a failed one, without Spark."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from gearshift import tables
 from gearshift.calendars import interval_at
 from gearshift.freshness import Freshness
-from gearshift.pipelines.checkpoint import open_folder
-from gearshift.pipelines.interval_log import Failure, IntervalLog
+from gearshift.pipelines.intervals.log import Failure, IntervalLog
 from gearshift.settings import load
+from gearshift.storage.folders import open_folder
 from tests.arrow_frames import ArrowFrame, declared
 from tests.command import GEARSHIFT
 
@@ -25,7 +25,7 @@ import gearshift as gs
 app = gs.App("shop")
 sales = app.table("sales")
 
-@app.pipeline(source=sales, to=app.table("totals"), freshness="1 month", by="sold_at", since="2026-02-01")
+@app.pipeline(source=sales, to=app.table("totals"), freshness="1 month", event_time="sold_at", since="2026-02-01")
 def totals(sales):
     return sales
 """
@@ -34,7 +34,7 @@ Gearshift = Callable[..., str]
 
 @pytest.fixture
 def gearshift(tmp_path: Path) -> Gearshift:
-    """The command in a folder with sales of three months, of which the first is before the calendar."""
+    """The command in a folder with sales of three months, the first before the start of the calendar."""
     (tmp_path / "shop.py").write_text(APP, encoding="utf-8")
     settings = load({"home": tmp_path / ".gearshift"}, folder=tmp_path, environ={})
     rows = [("pen", datetime(2026, month, 5, tzinfo=UTC)) for month in (1, 2, 3)]
@@ -71,8 +71,8 @@ def test_the_list_begins_where_the_calendar_does_and_says_why_an_interval_failed
         2,
     )
     assert (second["start"], second["state"], second["error"]) == ("2026-03-01T00:00:00+00:00", "due", None)
-    said = gearshift("batch", "list", "shop.py")
-    assert "totals 2026-02-01T00:00:00+00:00, 2 times: the disk is full" in said
+    output = gearshift("batch", "list", "shop.py")
+    assert "totals 2026-02-01T00:00:00+00:00, 2 times: the disk is full" in output
 
 
 def test_the_ledger_has_what_failed_too(gearshift: Gearshift) -> None:

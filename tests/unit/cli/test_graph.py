@@ -1,4 +1,4 @@
-"""`gearshift graph` tells people and programs what an app declares, and starts nothing for it."""
+"""`gearshift graph` shows what an app declares, as text and JSON, without starting anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kept = app.table("kept", partition_by="day")
 daily = app.table("daily")
 monthly = app.table("monthly", key="id")
 
-@app.source(orders, rate=5)
+@app.source(to=orders, rate=5)
 def sell():
     yield Order(1)
 
@@ -41,7 +41,7 @@ def per_month(daily, so_far):
 def keep(orders):
     return orders
 
-@app.pipeline(source=kept, to=daily, freshness="1 day", by="at", grace="1 hour")
+@app.pipeline(source=kept, to=daily, freshness="1 day", event_time="at", grace="1 hour")
 def per_day(kept):
     return kept
 
@@ -60,7 +60,7 @@ def graph(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The graph of the app above, as programs get it."""
+    """The graph of the app above, as JSON."""
     done = graph(tmp_path_factory.mktemp("shop"), APP, "-o", "json")
     assert done.returncode == 0, done.stderr
     assert "a word on stdout" in done.stderr
@@ -95,9 +95,9 @@ def test_a_batch_pipeline_says_its_calendar_and_whom_it_comes_after(described: d
     assert by_name["per_month"]["calendar"] == "0 0 1 * *"
     assert by_name["per_month"]["intervals"] is None
     assert by_name["per_day"]["intervals"] == {
-        "by": {"kept": "at"},
+        "event_time": {"kept": "at"},
         "grace_seconds": 3600,
-        "late_seconds": None,
+        "allowed_lateness_seconds": None,
         "since": None,
     }
     assert by_name["per_day"]["after"] == ["keep"]

@@ -1,4 +1,4 @@
-"""`gearshift ledger` with damaged files: a sentence for each, and the others are shown; no Spark."""
+"""`gearshift ledger` reports damaged files and shows the other ledgers, without Spark."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gearshift.pipelines.checkpoint import LocalFolder
-from gearshift.pipelines.lease import take
-from gearshift.pipelines.ledger import Ledger
+from gearshift.pipelines.ledger.ledger import Ledger
+from gearshift.storage.folders import LocalFolder
+from gearshift.storage.lease import take
 from tests.command import GEARSHIFT
 
 
@@ -31,9 +31,9 @@ def test_a_damaged_ledger_is_a_sentence_and_the_others_are_shown(
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    said = " ".join(done.stderr.split())
-    assert "is damaged" in said
-    assert f"bills/{file}" in said.replace(" ", "")
+    output = " ".join(done.stderr.split())
+    assert "is damaged" in output
+    assert f"bills/{file}" in output.replace(" ", "")
     if file == "ledger.json":
         assert "shop.orders" in done.stdout
 

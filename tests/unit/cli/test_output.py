@@ -1,4 +1,4 @@
-"""What a user sees on stderr, and when the folder cannot be used."""
+"""Output on stderr, and the error for an unusable folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rich.live import Live
 from gearshift.cli.output import set_up_logging
 from gearshift.errors import DefinitionError, DiskError
 from gearshift.freshness import Freshness
-from gearshift.stack.files import private_home
+from gearshift.storage.shared_files import private_home
 from tests.command import GEARSHIFT
 
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger, as it was afterwards."""
+    """Restore the root logger after the test."""
     logger = logging.getLogger()
     handlers, level = logger.handlers[:], logger.level
     yield logger
@@ -39,9 +39,9 @@ def test_a_log_line_goes_above_the_live_table(
     shown = screen.getvalue()
     assert "WARNING a broker went away" in shown
     assert shown.index("went away") < shown.rindex("the table")
-    told = capfd.readouterr().err
-    assert "went away" not in told
-    assert "after it" in told
+    stderr = capfd.readouterr().err
+    assert "went away" not in stderr
+    assert "after it" in stderr
 
 
 def test_a_folder_that_cannot_be_used_is_an_error_in_a_sentence(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_folder_that_cannot_be_used_is_an_error_in_a_sentence(tmp_path: Path) 
             [GEARSHIFT, *verb], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
         )
         assert (done.returncode, done.stdout) == (2, ""), verb
-        assert ".gearshift is a file, not a folder\n  try: move it away" in done.stderr
+        assert ".gearshift is a file, not a folder\nhint: move it away" in done.stderr
     with pytest.raises(DiskError, match=r"cannot write /proc/none/\.gearshift"):
         private_home(Path("/proc/none/.gearshift"))
 
@@ -63,5 +63,5 @@ def test_our_folder_is_kept_out_of_git_and_a_users_own_is_left_alone(tmp_path: P
 
 
 def test_a_freshness_that_is_a_number_is_refused_in_a_sentence() -> None:
-    with pytest.raises(DefinitionError, match="1 is no duration"):
+    with pytest.raises(DefinitionError, match="1 is not a duration"):
         Freshness.parse(1)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Side by side, and in order within a lane."""
+"""Items of different lanes run in parallel, items of one lane in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gearshift.delivery.lanes import Lanes
+from gearshift.delivery.dispatch import Lanes
 from tests.support import eventually
 
 Item = tuple[int, int]
@@ -30,15 +30,13 @@ def opened(run: Callable[[Any, float], Any], threads: int) -> Iterator[Lanes[Any
     assert not failures
 
 
-def told_of(ran: list[str]) -> Callable[[BaseException], None]:
+def append_to(ran: list[str]) -> Callable[[BaseException], None]:
     return lambda error: ran.append(str(error))
 
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=40), max_size=5), st.integers(1, 6))
-def test_items_of_a_lane_run_one_after_the_other_in_their_order(
-    chunks: list[list[int]], threads: int
-) -> None:
+def test_items_of_a_lane_run_in_order_one_at_a_time(chunks: list[list[int]], threads: int) -> None:
     ran: dict[int, list[int]] = defaultdict(list)
     running: set[int] = set()
     together: list[int] = []
@@ -66,7 +64,7 @@ def test_items_of_a_lane_run_one_after_the_other_in_their_order(
     assert not together
 
 
-def test_different_lanes_run_at_once() -> None:
+def test_different_lanes_run_in_parallel() -> None:
     meeting = threading.Barrier(4, timeout=10)
     met: list[int] = []
 
@@ -79,7 +77,7 @@ def test_different_lanes_run_at_once() -> None:
         eventually(lambda: sorted(met) == [0, 1, 2, 3])
 
 
-def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
+def test_a_lane_with_many_items_delays_no_other_lane() -> None:
     gate = threading.Event()
     ran: list[str] = []
 
@@ -97,14 +95,14 @@ def test_a_lane_with_many_items_keeps_no_other_lane_waiting() -> None:
         eventually(lambda: ran.count("hot") == 50)
 
 
-def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in_its_own() -> None:
+def test_the_rest_of_an_item_waits_behind_other_lanes_and_stays_first_in_its_own() -> None:
     ran: list[str] = []
 
     def run(item: str, _until: float) -> str | None:
         ran.append(item)
         return "second half" if item == "first half" else None
 
-    lanes: Lanes[str] = Lanes(run, 1, "test", failed=told_of(ran))
+    lanes: Lanes[str] = Lanes(run, 1, "test", failed=append_to(ran))
     lanes.submit([("long", "first half"), ("short", "other"), ("long", "next")])
     lanes.open()
     eventually(lambda: len(ran) == 4)
@@ -112,41 +110,43 @@ def test_what_is_left_of_an_item_waits_behind_other_lanes_and_keeps_its_place_in
     assert ran == ["first half", "other", "second half", "next"]
 
 
-def test_a_lane_goes_on_only_after_what_follows_its_turn() -> None:
-    """Between two turns of a lane comes what commits them, whichever thread has the second."""
-    told: list[str] = []
+def test_a_lane_continues_only_after_its_commit() -> None:
+    """`after` runs between two turns of a lane, also when another thread runs the second."""
+    events: list[str] = []
 
     def run(item: str, _until: float) -> None:
-        told.append(item)
+        events.append(item)
 
-    lanes: Lanes[str] = Lanes(run, 3, "test", failed=told_of(told), after=lambda: told.append("committed"))
+    lanes: Lanes[str] = Lanes(
+        run, 3, "test", failed=append_to(events), after=lambda: events.append("committed")
+    )
     lanes.open()
     lanes.submit([("lane", "a")])
-    eventually(lambda: told == ["a", "committed"])
+    eventually(lambda: events == ["a", "committed"])
     lanes.submit([("lane", "b"), ("lane", "c")])
-    eventually(lambda: told[2:] == ["b", "c", "committed"])
+    eventually(lambda: events[2:] == ["b", "c", "committed"])
     lanes.close(10)
 
 
 @pytest.mark.parametrize("where", ["item", "after"])
 def test_after_a_failure_nothing_begins_in_its_lane_or_in_another(where: str) -> None:
     ran: list[str] = []
-    going_on = threading.Event()
+    released = threading.Event()
 
     def run(item: str, _until: float) -> None:
         ran.append(item)
         if item == "slow":
-            going_on.wait(10)
+            released.wait(10)
         elif where == "item":
             raise ValueError("failed")
 
     def after() -> None:
-        if where == "after" and not going_on.is_set():
+        if where == "after" and not released.is_set():
             raise ValueError("failed")
 
     def failed(error: BaseException) -> None:
         ran.append(str(error))
-        going_on.set()
+        released.set()
 
     lanes: Lanes[str] = Lanes(run, 2, "test", failed=failed, after=after)
     lanes.submit([("other", "slow"), ("other", "later"), ("lane", "bad")])

@@ -1,4 +1,4 @@
-"""Addresses that nobody could reach are refused where they are declared."""
+"""Invalid addresses are rejected where they are declared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FINE = [
 @pytest.mark.parametrize(
     "declare", [Webhook, lambda url: Sms(account="a", token="t", sender="+15005550006", url=url)]
 )
-def test_an_address_that_is_none_is_refused_with_its_line(declare: Callable[[str], object], url: str) -> None:
+def test_an_invalid_address_is_rejected_with_its_line(declare: Callable[[str], object], url: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         declare(url)
     assert caught.value.file is not None
@@ -49,13 +49,13 @@ def test_an_address_that_is_none_is_refused_with_its_line(declare: Callable[[str
 
 
 @pytest.mark.parametrize("url", FINE)
-def test_an_address_of_any_kind_is_taken(url: str) -> None:
+def test_valid_addresses_are_accepted(url: str) -> None:
     Webhook(url)
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_mail_server_is_a_host(host: str) -> None:
-    with pytest.raises(DefinitionError, match="is not the name of a host"):
+def test_a_mail_server_needs_a_valid_host(host: str) -> None:
+    with pytest.raises(DefinitionError, match="invalid host name"):
         Email(host, 587, "alerts@example.org")
 
 

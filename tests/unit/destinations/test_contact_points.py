@@ -1,4 +1,4 @@
-"""What the contact points of Cassandra say, and what they may not."""
+"""Parsing of the Cassandra contact points."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from gearshift.destinations import Cassandra
-from gearshift.destinations.cassandra_driver import ContactPoints, Tls
+from gearshift.destinations.cassandra.driver import ContactPoints, Tls
 from gearshift.errors import DefinitionError
 
 SECRET = "pass?w@rd/1"
 
 
-def test_a_password_does_not_go_over_a_network_in_the_clear() -> None:
+def test_a_password_is_not_sent_unencrypted() -> None:
     for nodes in ("10.0.0.1", "127.0.0.1,db.example:9043"):
-        with pytest.raises(
-            DefinitionError, match=r"password would be readable on its way to (10|db)"
-        ) as caught:
+        with pytest.raises(DefinitionError, match=r"password would be sent unencrypted to (10|db)") as caught:
             Cassandra(table="a.b", key="c", contact_points=f"ann:{SECRET}@{nodes}")
         assert Path(caught.value.file or "").name == Path(__file__).name
         assert SECRET not in str(caught.value)
@@ -33,7 +31,7 @@ def test_a_password_does_not_go_over_a_network_in_the_clear() -> None:
         assert SECRET not in repr(read)
 
 
-def test_tls_is_what_the_points_say() -> None:
+def test_tls_options_are_parsed() -> None:
     assert ContactPoints.read("db?tls=true").tls == Tls()
     named = ContactPoints.read("[::1]:9043,db?ca=/a/ca.pem&cert=us.pem&key=us%40home.key")
     assert named.nodes == (("::1", 9043), ("db", 9042))
@@ -42,11 +40,11 @@ def test_tls_is_what_the_points_say() -> None:
 
 
 @pytest.mark.parametrize("query", ["tls=maybe", "tls=false&ca=x", "key=x", "password=x", "tls", "="])
-def test_other_words_are_refused(query: str) -> None:
-    with pytest.raises(DefinitionError, match="the contact points of Cassandra say something else"):
+def test_unknown_options_are_rejected(query: str) -> None:
+    with pytest.raises(DefinitionError, match="invalid TLS options in the Cassandra contact points"):
         ContactPoints.read(f"db?{query}")
 
 
-def test_a_file_that_is_missing_or_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="TLS files for Cassandra cannot be read"):
+def test_a_missing_or_invalid_file_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="cannot read the TLS files for Cassandra"):
         Tls(ca=str(tmp_path / "missing.pem")).context()

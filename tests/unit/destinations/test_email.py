@@ -1,4 +1,4 @@
-"""What an Email destination refuses before anything is sent."""
+"""What an Email destination rejects before anything is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def email() -> Email:
 
 def test_it_is_a_destination() -> None:
     assert isinstance(email(), Destination)
-    assert email().batch == 1
+    assert email().batch_size == 1
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_it_is_a_destination() -> None:
         "ann@example.org>\r\nRCPT TO:<bob@example.org",
     ],
 )
-def test_nothing_but_one_address_is_a_recipient(to: str) -> None:
-    with pytest.raises(PermanentError, match="not one mail address"):
+def test_a_recipient_must_be_a_single_address(to: str) -> None:
+    with pytest.raises(PermanentError, match="not a single e-mail address"):
         email().send(to, "subject", "text")
 
 
@@ -50,29 +50,29 @@ def test_an_idempotency_key_cannot_leave_its_header() -> None:
 
 
 def test_a_text_that_is_not_unicode_is_permanent() -> None:
-    with pytest.raises(PermanentError, match="cannot be written"):
+    with pytest.raises(PermanentError, match="cannot encode the message"):
         email().send("ann@example.org", "hi", "\ud800")
 
 
-def test_a_value_that_is_no_message_says_what_to_return() -> None:
-    with pytest.raises(PermanentError, match="got a str; return EmailMessage"):
+def test_a_value_of_another_type_is_rejected_with_a_hint() -> None:
+    with pytest.raises(PermanentError, match="expected EmailMessage, got str; return EmailMessage"):
         email().write([Row("hello", RECORD)])
 
 
-def test_a_password_is_not_sent_in_the_clear_over_a_network() -> None:
+def test_a_password_is_not_sent_unencrypted() -> None:
     with pytest.raises(
         DefinitionError,
-        match=r"readable on its way to mail.example \(.*test_email.py:\d+\); use tls='starttls'",
+        match=r"sent unencrypted to mail.example \(.*test_email.py:\d+\); use tls='starttls'",
     ):
         Email("mail.example", 25, "a@example.org", user="u", password="p", tls="none")
 
 
-def test_a_user_without_a_password_is_told_at_once() -> None:
-    with pytest.raises(DefinitionError, match="go together"):
+def test_a_user_without_a_password_is_rejected_when_declared() -> None:
+    with pytest.raises(DefinitionError, match="must be set together"):
         Email("mail.example", 587, "a@example.org", user="u")
 
 
 @pytest.mark.parametrize("sender", ["", "nobody", "a@example.org\r\nBcc: b@example.org"])
-def test_a_sender_is_an_address(sender: str) -> None:
-    with pytest.raises(DefinitionError, match="not a mail address"):
+def test_a_sender_must_be_an_address(sender: str) -> None:
+    with pytest.raises(DefinitionError, match="not an e-mail address"):
         Email("mail.example", 587, sender)

@@ -1,4 +1,4 @@
-"""Whatever stands in a message's fields, a mail has its own headers and no others."""
+"""No message field can add a header to an e-mail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gearshift.destinations import EmailMessage
-from gearshift.destinations.mail import Sender, compose
+from gearshift.destinations.messages.mail import Sender, compose
 from gearshift.errors import DefinitionError, PermanentError
 
 OURS = ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted"]
@@ -68,7 +68,7 @@ def test_any_text_in_any_field_gives_exactly_the_declared_headers(
 
 
 @pytest.mark.parametrize("name", ["", "Alerts", "Meter & Co.", 'the "best"', "Zähler", WORD])
-def test_a_senders_name_is_read_as_it_was_written(name: str) -> None:
+def test_a_sender_name_is_parsed_unchanged(name: str) -> None:
     raw = compose(Sender(name, "alerts@example.org"), EmailMessage("ann@example.org", "hi", "text"), "k")
     parsed = message_from_bytes(raw, policy=policy.default)
     assert isinstance(parsed, Parsed)

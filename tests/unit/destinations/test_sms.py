@@ -1,4 +1,4 @@
-"""What an Sms destination refuses before anything is sent."""
+"""What an Sms destination rejects before anything is sent."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def sms(url: str | None = None) -> Sms:
 
 def test_it_is_a_destination() -> None:
     assert isinstance(sms(), Destination)
-    assert sms().batch == 1
+    assert sms().batch_size == 1
 
 
 @pytest.mark.parametrize(
     "to", ["", "meter-001", "0612345678", "+0612345678", "+1", "+1234567890123456", "+31a612"]
 )
-def test_a_recipient_that_is_no_phone_number_is_permanent(to: str) -> None:
+def test_an_invalid_phone_number_is_permanent(to: str) -> None:
     with pytest.raises(PermanentError, match=r"not a phone number.*\+31612345678"):
         sms().send(to, "hello")
 
@@ -37,7 +37,7 @@ def test_a_recipient_that_is_no_phone_number_is_permanent(to: str) -> None:
 def test_a_text_that_is_empty_too_long_or_not_unicode_is_permanent() -> None:
     with pytest.raises(PermanentError, match="empty"):
         sms().send("+31612345678", "")
-    with pytest.raises(PermanentError, match="1601 characters; 1600 is the most"):
+    with pytest.raises(PermanentError, match="1601 characters; at most 1600"):
         sms().send("+31612345678", "x" * 1601)
     with pytest.raises(PermanentError, match="Unicode"):
         sms().send("+31612345678", "\ud800")
@@ -48,23 +48,23 @@ def test_an_idempotency_key_cannot_add_a_header() -> None:
         sms().send("+31612345678", "hello", "abc\r\nX-Admin: yes")
 
 
-def test_a_value_that_is_no_message_says_what_to_return() -> None:
-    with pytest.raises(PermanentError, match=r"got a dict; return SmsMessage\(to, text\)"):
+def test_a_value_of_another_type_is_rejected_with_a_hint() -> None:
+    with pytest.raises(PermanentError, match=r"expected SmsMessage, got dict; return SmsMessage\(to, text\)"):
         sms().write([Row({"to": "+31612345678"}, RECORD)])
     assert SmsMessage("+31612345678", "hello") == SmsMessage(to="+31612345678", text="hello")
 
 
-def test_a_token_is_not_sent_in_the_clear_over_a_network() -> None:
+def test_a_token_is_not_sent_unencrypted() -> None:
     with pytest.raises(
-        DefinitionError, match=r"readable on its way to http://sms.example \(.*test_sms.py:\d+\); use https"
+        DefinitionError, match=r"sent unencrypted to http://sms.example \(.*test_sms.py:\d+\); use https"
     ):
         sms("http://sms.example")
 
 
 @pytest.mark.parametrize("empty", ["account", "token", "sender"])
-def test_an_empty_credential_is_told_at_once(empty: str) -> None:
+def test_an_empty_credential_is_rejected_when_declared(empty: str) -> None:
     given = {"account": "AC1", "token": "secret", "sender": "+15005550006"} | {empty: ""}
-    with pytest.raises(DefinitionError, match=f"empty {empty}"):
+    with pytest.raises(DefinitionError, match=f"{empty} is empty"):
         Sms(**given)
 
 

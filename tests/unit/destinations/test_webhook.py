@@ -1,4 +1,4 @@
-"""A webhook's JSON and signature, without a receiver."""
+"""The JSON and the signature of a webhook, without a receiver."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from uuid import UUID
 import pytest
 
 from gearshift.destinations import Webhook, verify
-from gearshift.destinations.signature import key_of, sign
-from gearshift.destinations.webhook import as_json
+from gearshift.destinations.messages.signature import key_of, sign
+from gearshift.destinations.messages.webhook import as_json
 from gearshift.errors import DefinitionError, PermanentError
 from gearshift.record import Destination
 
@@ -60,10 +60,10 @@ def headers(at: datetime = NOW, body: bytes = BODY) -> dict[str, str]:
 
 def test_it_is_a_destination() -> None:
     assert isinstance(Webhook("https://example.org"), Destination)
-    assert Webhook("https://example.org").batch == 1
+    assert Webhook("https://example.org").batch_size == 1
 
 
-def test_a_dataclass_becomes_json_that_loses_nothing() -> None:
+def test_a_dataclass_becomes_json_without_loss() -> None:
     bill = Bill(
         lines=[Line(Decimal("0.10"))],
         made_at=datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC),
@@ -87,29 +87,29 @@ def test_a_dataclass_becomes_json_that_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": object()}, {(1, 2): 3}, {"x": "\ud800"}])
-def test_a_value_without_json_is_permanent(value: object) -> None:
-    with pytest.raises(PermanentError, match="the value has no JSON"):
+def test_a_value_that_is_not_serializable_is_permanent(value: object) -> None:
+    with pytest.raises(PermanentError, match="the value is not JSON serializable"):
         as_json(value)
 
 
 @pytest.mark.parametrize("value", [None, "text", 7, [1, 2], Line])
-def test_a_value_that_is_no_document_says_what_to_return(value: object) -> None:
+def test_a_value_of_another_type_is_rejected_with_a_hint(value: object) -> None:
     with pytest.raises(PermanentError, match="return a dataclass or a mapping"):
         as_json(value)
 
 
-def test_a_receiver_gets_the_id_of_what_was_signed_with_its_secret() -> None:
+def test_a_receiver_gets_the_id_of_a_webhook_signed_with_its_secret() -> None:
     assert verify(SECRET, headers(), BODY, now=NOW + timedelta(minutes=4)) == "m1"
 
 
-def test_a_receiver_takes_one_right_signature_among_several() -> None:
+def test_one_valid_signature_among_several_is_enough() -> None:
     both = headers()
     both["Webhook-Signature"] = f"v1,bm9wZQ== {both['Webhook-Signature']}"
     assert verify(SECRET, both, BODY, now=NOW) == "m1"
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"Webhook-Id": "m2"}, "not signed with this secret"),
         ({"Webhook-Signature": "v1,é"}, "not signed with this secret"),
@@ -117,8 +117,8 @@ def test_a_receiver_takes_one_right_signature_among_several() -> None:
         ({"Webhook-Timestamp": "yesterday"}, "not a number of seconds"),
     ],
 )
-def test_a_receiver_refuses_what_was_changed_on_its_way(change: dict[str, str], says: str) -> None:
-    with pytest.raises(PermanentError, match=says):
+def test_a_modified_webhook_is_rejected(change: dict[str, str], message: str) -> None:
+    with pytest.raises(PermanentError, match=message):
         verify(SECRET, headers() | change, BODY, now=NOW)
     with pytest.raises(PermanentError, match="not signed with this secret"):
         verify(SECRET, headers(), BODY + b" ", now=NOW)
@@ -126,20 +126,20 @@ def test_a_receiver_refuses_what_was_changed_on_its_way(change: dict[str, str], 
         verify("another secret", headers(), BODY, now=NOW)
 
 
-def test_a_receiver_refuses_what_is_played_back_later_or_comes_from_the_future() -> None:
+def test_an_old_or_future_webhook_is_rejected() -> None:
     with pytest.raises(PermanentError, match="signed 301 s ago"):
         verify(SECRET, headers(), BODY, now=NOW + timedelta(seconds=301))
     with pytest.raises(PermanentError, match="signed 301 s ahead of this clock"):
         verify(SECRET, headers(), BODY, now=NOW - timedelta(seconds=301))
 
 
-def test_a_receiver_refuses_what_has_no_signature() -> None:
+def test_an_unsigned_webhook_is_rejected() -> None:
     with pytest.raises(PermanentError, match="no header webhook-id"):
         verify(SECRET, {}, BODY)
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_not base64!"])
-def test_a_secret_that_signs_nothing_is_told_at_once_and_not_shown(secret: str) -> None:
+def test_a_secret_that_cannot_sign_is_rejected_when_declared_and_not_shown(secret: str) -> None:
     with pytest.raises(DefinitionError, match="the webhook's secret is") as caught:
         Webhook("https://example.org/in", secret=secret)
     assert "not base64!" not in str(caught.value)
@@ -148,11 +148,11 @@ def test_a_secret_that_signs_nothing_is_told_at_once_and_not_shown(secret: str) 
 @pytest.mark.parametrize(
     "url", ["", "example.org/in", "ftp://example.org", "http://", "https://u:p@example.org", "http://[::1"]
 )
-def test_an_address_that_cannot_be_posted_to_is_told_at_once(url: str) -> None:
-    with pytest.raises(DefinitionError, match="the address"):
+def test_an_invalid_url_is_rejected_when_declared(url: str) -> None:
+    with pytest.raises(DefinitionError, match="URL"):
         Webhook(url)
 
 
-def test_neither_the_secret_nor_the_path_of_the_address_is_in_the_repr() -> None:
+def test_secret_and_path_are_not_in_the_repr() -> None:
     webhook = Webhook("https://hooks.example/T0/s3cret?token=s3cret", secret="s3cret")
     assert repr(webhook) == "Webhook('https://hooks.example')"

@@ -1,4 +1,4 @@
-"""Which schema ids stop a query, which are passed over, and when the registry is asked again."""
+"""Which schema ids stop a query, which are ignored, and when the registry is asked again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame
 
 import gearshift as gs
 from gearshift.errors import QueryError, RegistryUnreachableError
-from gearshift.pipelines import known_schemas
-from gearshift.pipelines.known_schemas import KnownSchemas
+from gearshift.pipelines.records import schema_ids as known_schemas
+from gearshift.pipelines.records.schema_ids import KnownSchemas
 from tests.flow import Event
 
 
 class Known:
-    """A registry and a topic's end, as far as KnownSchemas looks at them."""
+    """The parts of a registry and of a topic that KnownSchemas uses."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ids = [3]
@@ -33,14 +33,18 @@ class Known:
             return events
 
         admin = SimpleNamespace(end_offsets=lambda _: {("events", 0): self.end})
-        registry: Any = SimpleNamespace(versions=self.versions)
-        engine: Any = SimpleNamespace(admin=admin)
-        self.schemas = KnownSchemas(engine, app.graph.pipelines["copy"], registry)
+        self.elsewhere: set[int] = set()
+        registry: Any = SimpleNamespace(versions=self.versions, schema=self.schema)
+        context: Any = SimpleNamespace(admin=admin)
+        self.schemas = KnownSchemas(context, app.graph.pipelines["copy"], registry)
 
     def versions(self, _subject: str) -> dict[int, Any]:
         if self.away:
             raise RegistryUnreachableError("no schema registry answers")
-        return {id_: SimpleNamespace(text=f"{id_}") for id_ in self.ids}
+        return {id_: SimpleNamespace(text=f"{id_}", format="avro") for id_ in self.ids}
+
+    def schema(self, id_: int) -> Any:
+        return SimpleNamespace(text=f"{id_}", format="avro") if id_ in {*self.ids, *self.elsewhere} else None
 
     def read(self) -> tuple[set[int], set[int], int]:
         found = self.schemas.read(0)["events"]
@@ -81,7 +85,7 @@ def test_a_refused_id_is_asked_for_again_every_few_seconds_and_read_once_it_is_r
     assert known.schemas.find_registered() is None  # asked just now
     known.now += 6
     known.away = True
-    assert known.schemas.find_registered() is None  # nobody answers, and the query goes on
+    assert known.schemas.find_registered() is None  # the registry does not answer, and the query continues
     known.away = False
     known.now += 6
     assert known.schemas.find_registered() == 5
@@ -96,3 +100,12 @@ def test_refused_ids_do_not_grow_without_end(known: Known) -> None:
     known.schemas.refuse(range(10, 5000))
     refused = known.read()[1]
     assert len(refused) == 1000 and 4999 in refused
+
+
+def test_an_id_that_is_registered_under_another_subject_is_read_too(known: Known) -> None:
+    known.elsewhere.add(8)
+    assert known.schemas.learn(stopped_at(8)) == "schema id 8"
+    assert known.read()[0] == {3, 8}
+    assert known.schemas.learn(stopped_at(8)) == "schema id 8 is not registered", (
+        "it would stop the query forever"
+    )

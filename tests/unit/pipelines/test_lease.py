@@ -1,8 +1,7 @@
-"""One runner per checkpoint, on a disk and where there are no locks."""
+"""One runner per checkpoint on a local disk; tests/cluster has remote stores."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,11 +10,8 @@ from pathlib import Path
 import pytest
 
 from gearshift.errors import RunnerError
-from gearshift.pipelines.checkpoint import LocalFolder, RemoteFolder
-from gearshift.pipelines.lease import FILE, RenewedLease, take
-from tests.support import eventually
-
-QUICK = 0.2
+from gearshift.storage.folders import LocalFolder
+from gearshift.storage.lease import take
 
 
 def test_a_second_runner_is_refused_with_who_holds_the_lease_and_may_have_it_afterwards(
@@ -34,8 +30,8 @@ def test_a_second_runner_is_refused_with_who_holds_the_lease_and_may_have_it_aft
 
 def test_a_lease_ends_with_its_process(tmp_path: Path) -> None:
     holding = (
-        "import sys, pathlib; from gearshift.pipelines import lease, checkpoint; p = pathlib.Path(sys.argv[1]);"
-        "kept = lease.take(checkpoint.LocalFolder(p), 'copy', home=p); print('held', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from gearshift.storage import lease, folders; p = pathlib.Path(sys.argv[1]);"
+        "kept = lease.take(folders.LocalFolder(p), 'copy', home=p); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", holding, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -45,34 +41,3 @@ def test_a_lease_ends_with_its_process(tmp_path: Path) -> None:
         other.kill()
         other.wait()
     take(LocalFolder(tmp_path), "copy", home=tmp_path).release()
-
-
-def test_where_there_are_no_locks_a_lease_is_refused_while_it_is_renewed_and_free_when_it_is_not(
-    tmp_path: Path,
-) -> None:
-    folder = RemoteFolder(tmp_path.as_uri())
-    lease = RenewedLease(folder, "copy", tmp_path / "here", renewed_every=QUICK)
-    with pytest.raises(RunnerError, match="another runner has"):
-        RenewedLease(folder, "copy", tmp_path / "there", renewed_every=QUICK)
-    lease.require()
-    lease.release()
-    abandoned = {"id": "x", "host": "far", "pid": 1, "home": "/", "since": "then", "renewed": "never again"}
-    folder.write(FILE, json.dumps(abandoned))
-    RenewedLease(folder, "copy", tmp_path / "there", renewed_every=QUICK).release()
-
-
-def test_who_stood_still_while_another_took_the_lease_is_told(tmp_path: Path) -> None:
-    folder = RemoteFolder(tmp_path.as_uri())
-    lease = RenewedLease(folder, "copy", tmp_path, renewed_every=QUICK)
-    folder.write(FILE, json.dumps({"id": "x", "host": "far", "pid": 1, "home": "/there", "since": "now"}))
-
-    def lost() -> bool:
-        try:
-            lease.require()
-        except RunnerError as error:
-            return "process 1 on far in /there" in str(error)
-        return False
-
-    eventually(lost)
-    lease.release()
-    assert "far" in (folder.read(FILE) or "")

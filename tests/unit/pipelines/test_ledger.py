@@ -1,4 +1,4 @@
-"""The ledger proves that nothing is missing, whatever order reports, commits and crashes come in."""
+"""The ledger proves that nothing is missing, in any order of reports, commits and crashes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from gearshift.errors import LedgerError
 from gearshift.freshness import Gear
-from gearshift.pipelines.checkpoint import LocalFolder, Offsets
-from gearshift.pipelines.ledger import Batch, Ledger, count_between
-from gearshift.pipelines.ledgers import find_ledgers
+from gearshift.pipelines.ledger.checkpoint import Offsets
+from gearshift.pipelines.ledger.ledger import Batch, Ledger, count_between
+from gearshift.pipelines.ledger.listing import find_ledgers
+from gearshift.pipelines.ledger.reconciliation import describe_restored_checkpoint, rebuild, reconcile
+from gearshift.storage.folders import LocalFolder
 from tests.spark_logs import SparkLogs
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -87,14 +89,14 @@ class Query:
     def restart(self, gear: Gear) -> None:
         self.now += timedelta(seconds=1)
         self.ledger = ledger_in(self.folder)
-        self.ledger.reconcile()
+        reconcile(self.ledger)
         self.ledger.begin(gear, BATCH, "restart", self.now)
 
 
 advances = st.lists(st.integers(0, 9), min_size=3, max_size=3)
 happenings = st.one_of(
     st.tuples(st.just("batch"), advances),
-    st.tuples(st.just("batch nobody reported, then a crash"), advances),
+    st.tuples(st.just("batch without a report, then a crash"), advances),
     st.tuples(st.just("report of what was not durable, then a crash"), advances),
     st.tuples(st.just("plan, then a crash"), advances),
     st.tuples(st.just("shift"), st.sampled_from(list(Gear))),
@@ -111,31 +113,33 @@ def test_no_order_of_batches_reports_commits_and_crashes_makes_a_gap(
         for what, how in history:
             match what, how:
                 case "shift", Gear() as gear:
-                    query.ledger.reconcile()
+                    reconcile(query.ledger)
                     query.ledger.begin(gear, BATCH, "shift", query.now)
                 case "plan, then a crash", list() as advance:
                     query.plan(advance)
                     query.restart(NEAR)
                 case _, list() as advance:
-                    query.run(advance, reported="nobody" not in what, durable="not durable" not in what)
+                    query.run(
+                        advance, reported="without a report" not in what, durable="not durable" not in what
+                    )
                     if what != "batch":
                         query.restart(REAL)
-        query.ledger.reconcile()
+        reconcile(query.ledger)
         ledger = ledger_in(query.folder)
         assert ledger.gap == 0
-        assert sum(s.records for s in ledger.stretches) == count_between(query.first, query.committed)
+        assert sum(s.records for s in ledger.runs) == count_between(query.first, query.committed)
         if query.number:
             assert ledger.ends == query.committed
         at = query.first
         next_batch = 0
-        for stretch in ledger.stretches:
-            if stretch.first_batch is None:
-                assert (stretch.records, stretch.starts, stretch.ends) == (0, {}, {})
+        for run in ledger.runs:
+            if run.first_batch is None:
+                assert (run.records, run.starts, run.ends) == (0, {}, {})
                 continue
-            assert stretch.starts == at
-            assert stretch.first_batch == next_batch
-            assert stretch.last_batch is not None and stretch.last_batch >= stretch.first_batch
-            at, next_batch = stretch.ends, stretch.last_batch + 1
+            assert run.starts == at
+            assert run.first_batch == next_batch
+            assert run.last_batch is not None and run.last_batch >= run.first_batch
+            at, next_batch = run.ends, run.last_batch + 1
         assert next_batch == query.number
         assert ledger.as_json() == query.ledger.as_json()
 
@@ -173,7 +177,7 @@ def test_a_hole_before_a_batch_that_is_taken_back_is_counted_once(tmp_path: Path
     ledger.add(batch(0, 0, 10))
     ledger.add(batch(1, 14, 20))
     assert ledger.gap == 4
-    ledger.reconcile()
+    reconcile(ledger)
     assert (ledger.gap, ledger.ends) == (0, {"t": {0: 10}})
     ledger.begin(REAL, REAL, "restart", NOON)
     ledger.add(batch(1, 14, 21))
@@ -200,15 +204,15 @@ def test_a_batch_that_is_reported_again_is_written_down_once(tmp_path: Path) -> 
     ledger.begin(NEAR, NEAR, "run", NOON)
     assert ledger.add(batch(0, 0, 10))
     assert not ledger.add(batch(0, 0, 10))
-    assert [stretch.records for stretch in ledger.stretches] == [10]
+    assert [run.records for run in ledger.runs] == [10]
 
 
-def history(tmp_path: Path, batches: int, *, stretch_at: tuple[int, ...] = ()) -> Ledger:
-    """A ledger and its checkpoint after batches of ten records each, in stretches of near-real-time."""
+def history(tmp_path: Path, batches: int, *, run_at: tuple[int, ...] = ()) -> Ledger:
+    """A ledger and its checkpoint after batches of ten records each, in runs of near-real-time."""
     logs = SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, "first")
     ledger = ledger_in(tmp_path)
     for number in range(batches):
-        if number in (0, *stretch_at):
+        if number in (0, *run_at):
             ledger.end(NOON + timedelta(seconds=number))
             ledger.begin(NEAR, NEAR, "run", NOON + timedelta(seconds=number), stamped=False).replayed = 0
         ledger.add(batch(number, number * 10, number * 10 + 10))
@@ -219,7 +223,7 @@ def history(tmp_path: Path, batches: int, *, stretch_at: tuple[int, ...] = ()) -
 
 
 def keep_until(tmp_path: Path, durable: int) -> None:
-    """Put back the checkpoint as it was after a batch."""
+    """Restore the checkpoint as it was after a batch."""
     for log in ("offsets", "commits"):
         for path in (tmp_path / "spark" / log).iterdir():
             if path.name.isdigit() and int(path.name) > durable:
@@ -232,26 +236,26 @@ def test_a_checkpoint_that_is_gone_or_another_one_is_refused(tmp_path: Path, ide
     (tmp_path / "spark").rename(tmp_path / "away")
     if identity is not None:
         SparkLogs(tmp_path / "spark").born({"t": {0: 0}}, identity)
-    what = "of another query, second" if identity else "gone"
+    what = "belongs to another query, second" if identity else "is missing"
     before = ledger.as_json()
     with pytest.raises(
-        LedgerError, match=rf"{what}.* batch 2 \(t 0:30\).*put the checkpoint back, or .*gearshift reset pipe"
+        LedgerError, match=rf"{what}.* batch 2 \(t 0:30\).*restore the checkpoint, or .*gearshift reset pipe"
     ):
-        ledger.reconcile()
+        reconcile(ledger)
     assert ledger_in(tmp_path).as_json() == before
 
 
 def test_an_older_checkpoint_takes_the_later_batches_out_and_has_them_counted_as_replayed(
     tmp_path: Path,
 ) -> None:
-    ledger = history(tmp_path, 9, stretch_at=(5,))
+    ledger = history(tmp_path, 9, run_at=(5,))
     keep_until(tmp_path, 2)
-    assert ledger.describe_lag_of_checkpoint() == (
+    assert describe_restored_checkpoint(ledger) == (
         "the checkpoint is at batch 2 (t 0:30) and the ledger at batch 8 (t 0:90): "
-        "an older copy of the checkpoint was put back"
+        "an older copy of the checkpoint was restored"
     )
-    ledger.reconcile()
-    first, second = ledger.stretches
+    reconcile(ledger)
+    first, second = ledger.runs
     assert (first.records, first.last_batch, first.ends, first.pending_ms) == (30, 2, {"t": {0: 30}}, 1002)
     assert (second.records, second.first_batch, second.ends) == (0, None, {})
     assert second.pending_ms == int(second.began.timestamp() * 1000)
@@ -266,11 +270,11 @@ def test_an_older_checkpoint_takes_the_later_batches_out_and_has_them_counted_as
 def test_a_checkpoint_older_than_the_batches_known_one_by_one_is_counted_as_at_least(tmp_path: Path) -> None:
     ledger = history(tmp_path, 60)
     keep_until(tmp_path, 10)
-    ledger.reconcile()
-    (stretch,) = ledger.stretches
-    assert (stretch.records, stretch.last_batch, stretch.ends) == (110, 10, {"t": {0: 110}})
-    assert (stretch.pending_ms, stretch.at_least, ledger.gap) == (1040, True, 0)
-    assert stretch.note is not None and "batches 11 to 40 are too long ago" in stretch.note
+    reconcile(ledger)
+    (run,) = ledger.runs
+    assert (run.records, run.last_batch, run.ends) == (110, 10, {"t": {0: 110}})
+    assert (run.pending_ms, run.at_least, ledger.gap) == (1040, True, 0)
+    assert run.note is not None and "batches 11 to 40 are too old" in run.note
 
 
 def test_a_ledger_that_was_lost_is_rebuilt_from_what_sparks_logs_have(tmp_path: Path) -> None:
@@ -280,20 +284,20 @@ def test_a_ledger_that_was_lost_is_rebuilt_from_what_sparks_logs_have(tmp_path: 
             (tmp_path / "spark" / log / str(number)).unlink()
     (tmp_path / "ledger.json").unlink()
     ledger = ledger_in(tmp_path)
-    assert ledger.rebuild(REAL)
-    (stretch,) = ledger.stretches
-    assert (stretch.records, stretch.last_batch, ledger.ends) == (90, 8, {"t": {0: 90}})
+    assert rebuild(ledger, REAL)
+    (run,) = ledger.runs
+    assert (run.records, run.last_batch, ledger.ends) == (90, 8, {"t": {0: 90}})
     assert (ledger.gap, ledger.at_least, ledger.query_id) == (0, True, "first")
-    assert stretch.note is not None and "unknown" in stretch.note
-    assert not ledger.rebuild(REAL)
-    assert not ledger_in(tmp_path / "new").rebuild(REAL)
+    assert run.note is not None and "unknown" in run.note
+    assert not rebuild(ledger, REAL)
+    assert not rebuild(ledger_in(tmp_path / "new"), REAL)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", '{"app": "app", "pipel', "[]", "null", "{}", '{"stretches": 1}', "<html>"]
+    "text", ["", "  ", '{"app": "app", "pipel', "[]", "null", "{}", '{"runs": 1}', "<html>"]
 )
 def test_a_damaged_or_foreign_ledger_is_named_with_what_to_do(tmp_path: Path, text: str) -> None:
-    history(tmp_path, 3, stretch_at=(2,))
+    history(tmp_path, 3, run_at=(2,))
     (tmp_path / "ledger.json").write_text(text)
     with pytest.raises(LedgerError) as refused:
         ledger_in(tmp_path)
@@ -303,7 +307,7 @@ def test_a_damaged_or_foreign_ledger_is_named_with_what_to_do(tmp_path: Path, te
     assert f"copy {previous} over it" in str(refused.value)
     previous.replace(tmp_path / "ledger.json")
     restored = ledger_in(tmp_path)
-    restored.reconcile()
+    reconcile(restored)
     assert (restored.gap, restored.ends, restored.last_batch) == (0, {"t": {0: 30}}, 2)
 
 
@@ -316,13 +320,21 @@ def test_what_is_read_back_is_what_was_saved(tmp_path: Path) -> None:
     ledger.begin(REAL, BATCH, "shift from batch", NOON + timedelta(seconds=3))
     again = ledger_in(tmp_path)
     assert again.as_json() == ledger.as_json()
-    assert again.stretches == ledger.stretches
+    assert again.runs == ledger.runs
     assert again.recent == ledger.recent
-    assert again.stretches[0].ended == NOON + timedelta(seconds=2)
+    assert again.runs[0].ended == NOON + timedelta(seconds=2)
     assert again.replayed == 3
     kept = json.loads((tmp_path / "ledger.json").read_text())
     assert list(kept)[:4] == ["app", "pipeline", "gap", "replayed"]
-    assert kept["stretches"][0]["error"] == "the disk is full"
+    assert kept["runs"][0]["error"] == "the disk is full"
+
+
+def test_a_ledger_of_an_older_version_is_read(tmp_path: Path) -> None:
+    ledger = history(tmp_path, 3, run_at=(2,))
+    kept = json.loads((tmp_path / "ledger.json").read_text())
+    kept["stretches"] = kept.pop("runs")
+    (tmp_path / "ledger.json").write_text(json.dumps(kept))
+    assert ledger_in(tmp_path).as_json() == ledger.as_json()
 
 
 def test_a_long_run_keeps_a_short_ledger(tmp_path: Path) -> None:
@@ -331,8 +343,8 @@ def test_a_long_run_keeps_a_short_ledger(tmp_path: Path) -> None:
     for number in range(100):
         ledger.add(batch(number, number * 10, number * 10 + 10))
     again = ledger_in(tmp_path)
-    assert (len(again.stretches), len(again.recent)) == (1, 20)
-    assert (again.stretches[0].records, again.gap, again.ends) == (1000, 0, {"t": {0: 1000}})
+    assert (len(again.runs), len(again.recent)) == (1, 20)
+    assert (again.runs[0].records, again.gap, again.ends) == (1000, 0, {"t": {0: 1000}})
 
 
 def test_a_restart_goes_on_in_the_last_gear_that_proved_itself(tmp_path: Path) -> None:
@@ -341,7 +353,7 @@ def test_a_restart_goes_on_in_the_last_gear_that_proved_itself(tmp_path: Path) -
     ledger.begin(NEAR, NEAR, "run", NOON).verified = True
     ledger.begin(REAL, NEAR, "shift", NOON)  # killed before it was seen to work
     assert ledger.gear_to_run(NEAR) is NEAR
-    ledger.stretches[-1].verified = True
+    ledger.runs[-1].verified = True
     assert ledger.gear_to_run(NEAR) is REAL
     assert ledger.gear_to_run(BATCH) is BATCH  # the declaration changed: it has the word
 

@@ -1,4 +1,4 @@
-"""The ways on for a stopped pipeline, as files: offsets that move, folders that are put aside or renamed."""
+"""Recovery of a stopped pipeline on disk: moved offsets, archived and renamed folders."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 from gearshift.errors import ContinuityError, DefinitionError, LedgerError
 from gearshift.freshness import Gear
 from gearshift.pipelines import recovery
-from gearshift.pipelines.checkpoint import Checkpoint, LocalFolder, Offsets
-from gearshift.pipelines.continuity import losses, recreated
+from gearshift.pipelines.check.continuity import losses, recreated
+from gearshift.pipelines.check.origin import Origin
 from gearshift.pipelines.failures import explain
-from gearshift.pipelines.ledger import Ledger
-from gearshift.pipelines.origin import Origin
+from gearshift.pipelines.ledger.checkpoint import Checkpoint, Offsets
+from gearshift.pipelines.ledger.ledger import Ledger
+from gearshift.storage.folders import LocalFolder
 from tests.spark_logs import SparkLogs
 from tests.unit.pipelines.test_failures import PIPELINE
 
@@ -80,7 +81,7 @@ def test_an_accepted_loss_is_no_gap_but_is_shown(tmp_path: Path) -> None:
     ledger.accept({"a": {0: 30}}, 20, "accepted: retention", NOON)
     again = Ledger(LocalFolder(tmp_path / "app/pipe"), "app", "pipe")
     assert (again.gap, again.lost, again.ends) == (0, 20, {"a": {0: 30}})
-    assert again.stretches[-1].ended == NOON and again.stretches[-1].why == "accepted: retention"
+    assert again.runs[-1].ended == NOON and again.runs[-1].why == "accepted: retention"
 
 
 def test_a_pipeline_is_found_by_its_name_or_with_its_app(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_starting_over_puts_the_folder_aside_and_says_where_it_begins(tmp_path: 
     aside = recovery.start_over(kept(tmp_path, "pipe"), starts={"a": {0: 4}})
     assert aside is not None and (Path(aside.removeprefix("file://")) / "ledger.json").exists()
     assert Origin.read(LocalFolder(tmp_path / "app/pipe")) == Origin(starts={"a": {0: 4}})
-    assert not kept(tmp_path, "pipe").ledger.stretches
+    assert not kept(tmp_path, "pipe").ledger.runs
     assert recovery.start_over(kept(tmp_path, "app.new", new=True), starts={}) is None
 
 
@@ -116,7 +117,7 @@ def test_a_renamed_pipeline_has_its_ledger_and_writes_under_its_old_name(tmp_pat
     recovery.rename(kept(tmp_path, "new"), "newer")
     assert kept(tmp_path, "newer").origin.writer == "app.old"
     ran(tmp_path, "app", "other")
-    with pytest.raises(DefinitionError, match=r"app\.other has run already; gearshift reset app\.other"):
+    with pytest.raises(DefinitionError, match=r"app\.other has run already.*gearshift reset app\.other"):
         recovery.rename(kept(tmp_path, "newer"), "other")
 
 
@@ -128,16 +129,16 @@ def test_an_origin_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reason",
     [
         "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match. SQLSTATE: XXKST",
         "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator name does not match",
         "assertion failed: There are [2] sources in the checkpoint offsets and now there are [1] sources",
     ],
 )
-def test_what_spark_says_of_state_that_does_not_fit_needs_a_person(said: str) -> None:
+def test_an_error_about_mismatched_state_needs_a_person(reason: str) -> None:
     error = explain(
-        RuntimeError(f"[STREAM_FAILED] Query terminated with exception: {said}\n\tat x"), PIPELINE
+        RuntimeError(f"[STREAM_FAILED] Query terminated with exception: {reason}\n\tat x"), PIPELINE
     )
     assert isinstance(error, ContinuityError)
     assert "gearshift reset pipe" in (error.hint or "") and "SQLSTATE" not in error.what

@@ -1,4 +1,4 @@
-"""What a Spark session is refused for before it starts."""
+"""Settings with which a Spark session is refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from gearshift.definitions import Graph
 from gearshift.errors import SettingsError
-from gearshift.pipelines import session
 from gearshift.settings import load
+from gearshift.spark import session
 
 GRAPH = Graph(app="shop", timezone="UTC")
 HDFS = {"checkpoints": "hdfs://n:1/c", "warehouse": "hdfs://n:1/w"}

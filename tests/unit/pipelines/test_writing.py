@@ -1,4 +1,4 @@
-"""What a transform may give for a topic's fields, down to the fields within them."""
+"""Which columns fit a topic's fields, at every depth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 import gearshift as gs
 from gearshift.errors import CheckError
-from gearshift.pipelines.writing import check_columns
+from gearshift.pipelines.records.writing import check_columns
 
 
 @dataclass
@@ -92,7 +92,7 @@ def test_other_fields_within_a_column_are_refused(column: str, given: DataType) 
     wanted = FITS[column].simpleString()
     assert caught.value.what == f"column {column} is {given.simpleString()} but Visit.{column} is {wanted}"
     assert caught.value.hint == (
-        f"make it {wanted}: these fields, in this order (a cast would take them by their places, not their names)"
+        f"make it {wanted}: these fields, in this order (a cast matches them by position, not by name)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which intervals a person asks for, and what is said of those that are none."""
+"""The intervals that a user requests, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 import gearshift as gs
 from gearshift.errors import DefinitionError
-from gearshift.runner.intervals import intervals_to_run, pipeline_of_intervals
+from gearshift.pipelines.intervals.selection import intervals_to_run, pipeline_of_intervals
 
 
 def shop(freshness: str = "1 day") -> gs.App:
     app = gs.App("shop", timezone="Europe/Berlin")
     sales = app.table("sales")
 
-    @app.pipeline(source=sales, to=app.table("totals"), freshness=freshness, by="sold_at")
+    @app.pipeline(source=sales, to=app.table("totals"), freshness=freshness, event_time="sold_at")
     def totals(sales: Any) -> Any:
         return sales
 
@@ -51,15 +51,15 @@ def test_times_without_an_offset_are_the_apps_and_an_interval_that_began_before_
         ("1001-01-01", "2026-01-01", "more than 100,000 intervals of totals"),
     ],
 )
-def test_what_no_calendar_has_is_refused(start: str, end: str, what: str) -> None:
+def test_invalid_intervals_are_refused(start: str, end: str, what: str) -> None:
     with pytest.raises(DefinitionError, match=what):
         asked(start, end)
 
 
-def test_a_pipeline_without_intervals_is_answered_with_what_it_lacks() -> None:
+def test_a_pipeline_without_intervals_is_refused_with_a_hint() -> None:
     with pytest.raises(DefinitionError, match="copies has no intervals") as caught:
         pipeline_of_intervals(shop().graph, "copies")
-    assert caught.value.hint == "name the column of event time: by='booked_at'"
+    assert caught.value.hint == "declare the column with the event time: event_time='booked_at'"
     with pytest.raises(DefinitionError, match="no pipeline 'total'") as caught:
         pipeline_of_intervals(shop().graph, "total")
     assert caught.value.hint == "those with intervals are totals"

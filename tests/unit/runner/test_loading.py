@@ -1,4 +1,4 @@
-"""The App is found in a user's file, and what is wrong with the file is said with its line."""
+"""Loads the App from a user's file; an error has the file and line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gearshift.runner.loading import load_app
 
 @pytest.fixture(autouse=True)
 def _leave_no_trace() -> Iterator[None]:
-    """Importing a user's file is meant to last for the whole process; here it lasts for a test."""
+    """Undo the import of a user's file, which otherwise lasts for the whole process."""
     modules, path = dict(sys.modules), list(sys.path)
     yield
     sys.path[:] = path
@@ -35,7 +35,7 @@ def refused(file: Path) -> AppLoadError:
     return caught.value
 
 
-def test_the_one_app_is_found_under_whatever_name(tmp_path: Path) -> None:
+def test_the_only_app_is_found_under_any_name(tmp_path: Path) -> None:
     file = write(tmp_path, "import gearshift as gs\nmeters = gs.App('smart-meter')\nsame = meters\n")
     assert load_app(file).name == "smart-meter"
 
@@ -59,7 +59,7 @@ def test_a_file_imports_its_neighbours_and_dataclasses_find_their_module(tmp_pat
     assert app.graph.topics["readings"].defined_at.line == 9
 
 
-def test_no_file_no_python_no_app_and_two_apps_are_told_apart(tmp_path: Path) -> None:
+def test_a_missing_file_no_python_no_app_and_two_apps_have_different_errors(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.py").what == "no such file"
     assert refused(tmp_path).what == "no such file"
     assert refused(write(tmp_path, "text", "notes.txt")).what == "not a Python file"
@@ -75,7 +75,7 @@ def test_an_exception_is_shown_with_the_line_of_the_file(tmp_path: Path) -> None
     assert (error.file, error.line) == (str(file), 3)
 
 
-def test_a_syntax_error_is_shown_where_it_is_also_in_a_module_next_door(tmp_path: Path) -> None:
+def test_a_syntax_error_is_shown_where_it_is_also_in_an_imported_module(tmp_path: Path) -> None:
     file = write(tmp_path, "x = 1\ny = (\n")
     error = refused(file)
     assert (error.file, error.line) == (str(file), 2)
@@ -89,7 +89,7 @@ def test_a_missing_import_is_named(tmp_path: Path) -> None:
     assert "no_such_package" in error.what and error.line == 2
 
 
-def test_what_the_app_must_not_declare_keeps_its_own_place(tmp_path: Path) -> None:
+def test_an_invalid_declaration_keeps_its_own_file_and_line(tmp_path: Path) -> None:
     file = write(tmp_path, "import gearshift as gs\napp = gs.App('app')\napp.table('not a name')\n")
     with pytest.raises(DefinitionError) as caught:
         load_app(file)

@@ -1,4 +1,4 @@
-"""The upkeep of an app's tables: whose turn it is, over restarts, and what a failure does."""
+"""The maintenance of an app's tables: which are due, across restarts, and failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def filled(settings: Settings, name: str, batches: int = 4) -> str:
     return uri
 
 
-def test_a_table_has_its_turn_once_in_the_interval_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_table_is_maintained_once_per_interval_also_after_a_restart(tmp_path: Path) -> None:
     settings = load({"home": tmp_path / "home", "maintenance": "6 hours"}, environ={})
     written, source = filled(settings, "written"), filled(settings, "source")
     turns = [
@@ -49,7 +49,7 @@ def test_a_table_has_its_turn_once_in_the_interval_also_after_a_restart(tmp_path
     assert len(tables.read_paths(source).files) == 4  # the app only reads it
 
 
-def test_a_table_that_cannot_be_looked_after_is_logged_and_stops_nothing(
+def test_a_table_that_cannot_be_maintained_is_logged_and_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = load({"home": tmp_path / "home"}, environ={})

@@ -1,4 +1,4 @@
-"""Files that come and go in a folder while somebody else takes them."""
+"""Files that arrive in and disappear from a folder while it is polled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gearshift.sources.arrivals import REFUSED, TAKEN, Folder, Seen, is_being_written
+from gearshift.sources.files.arrivals import REFUSED, TAKEN, FileState, Folder, is_being_written
 
 
 @pytest.fixture
@@ -17,35 +17,35 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path, (".csv",), timedelta(0))
 
 
-def drop(path: Path, content: str) -> Seen:
-    """Replace the file at once, as a careful sender does."""
+def drop(path: Path, content: str) -> FileState:
+    """Replace the file atomically, as a careful sender does."""
     hidden = path.with_name(f".{path.name}")
     hidden.write_text(content, encoding="utf-8")
-    return Seen.of(hidden.rename(path).stat())
+    return FileState.of(hidden.rename(path).stat())
 
 
 def contents(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.is_file()}
 
 
-def test_a_file_is_put_away_under_a_name_that_is_free(folder: Folder) -> None:
+def test_a_file_is_moved_to_a_free_name(folder: Folder) -> None:
     path = folder.path / "a.csv"
     for content in ("1", "2"):
-        assert folder.put_away(path, drop(path, content), TAKEN)
+        assert folder.move(path, drop(path, content), TAKEN)
     assert contents(folder.path / TAKEN) == {"a.csv": "1", "a.2.csv": "2"}
     assert not path.exists()
 
 
-def test_a_file_that_took_the_place_of_the_one_that_was_read_stays(folder: Folder) -> None:
+def test_a_file_that_replaced_the_one_that_was_read_stays(folder: Folder) -> None:
     path = folder.path / "a.csv"
     read = drop(path, "1")
     drop(path, "2")
-    assert folder.put_away(path, read, TAKEN) is None
+    assert folder.move(path, read, TAKEN) is None
     assert contents(folder.path) == {"a.csv": "2"}
     assert contents(folder.path / TAKEN) == {}
 
 
-def test_a_third_file_takes_the_place_of_neither(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_file_replaces_neither(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder.path / "a.csv"
     read = drop(path, "1")
     drop(path, "2")
@@ -56,23 +56,23 @@ def test_a_third_file_takes_the_place_of_neither(folder: Folder, monkeypatch: py
         link(*arguments, **options)
 
     monkeypatch.setattr(os, "link", late)
-    assert folder.put_away(path, read, TAKEN) is None
+    assert folder.move(path, read, TAKEN) is None
     assert contents(folder.path) == {"a.csv": "3", "a.2.csv": "2"}
     assert contents(folder.path / TAKEN) == {}
 
 
-def test_a_file_that_is_written_to_after_it_was_taken_comes_back_whole(folder: Folder) -> None:
+def test_a_file_that_changes_after_it_was_moved_is_moved_back(folder: Folder) -> None:
     path = folder.path / "a.csv"
     seen = drop(path, "1\n")
-    with path.open("a", encoding="utf-8") as writer:  # which another user may have open unseen
-        assert folder.put_away(path, seen, TAKEN)
-        assert folder.written_after() == []
+    with path.open("a", encoding="utf-8") as writer:  # another user may have it open unnoticed
+        assert folder.move(path, seen, TAKEN)
+        assert folder.changed_after_move() == []
         writer.write("2\n")
-    folder._look_again = 0.0
-    assert folder.written_after() == [path]
+    folder._next_check = 0.0
+    assert folder.changed_after_move() == [path]
     assert contents(folder.path) == {"a.csv": "1\n2\n"}
     assert contents(folder.path / TAKEN) == {}
-    assert folder.written_after() == []
+    assert folder.changed_after_move() == []
 
 
 def test_whether_another_users_file_is_written_is_not_known() -> None:
@@ -87,7 +87,7 @@ def test_whether_another_users_file_is_written_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("where", [TAKEN, REFUSED])
-def test_no_link_that_a_sender_laid_is_followed(folder: Folder, tmp_path: Path, where: str) -> None:
+def test_a_link_from_a_sender_is_never_followed(folder: Folder, tmp_path: Path, where: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     precious = outside / "precious"
@@ -96,25 +96,25 @@ def test_no_link_that_a_sender_laid_is_followed(folder: Folder, tmp_path: Path, 
     (folder.path / where).mkdir()
     (folder.path / where / "a.csv").symlink_to(outside / "missing")
     (folder.path / where / "a.2.csv.error").symlink_to(precious)
-    away = folder.put_away(path, drop(path, "1"), where)
+    away = folder.move(path, drop(path, "1"), where)
     assert away is not None
     assert away.name == "a.2.csv"
     folder.write_reason(away, "why\n")
     assert (precious.read_text(), away.with_name("a.2.csv.error").read_text()) == ("old", "why\n")
     (folder.path / where).rename(folder.path / "moved")
     (folder.path / where).symlink_to(outside)
-    assert folder.put_away(path, drop(path, "2"), where) is None
+    assert folder.move(path, drop(path, "2"), where) is None
     assert contents(outside) == {"precious": "old"}
     assert path.read_text() == "2"
 
 
-def test_what_is_no_file_is_passed_over_and_never_opened(folder: Folder, tmp_path: Path) -> None:
+def test_entries_that_are_not_files_are_ignored_and_never_opened(folder: Folder, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("1", encoding="utf-8")
     (folder.path / "link.csv").symlink_to(secret)
     os.mkfifo(folder.path / "pipe.csv")
     assert folder.whole() == []
-    assert {"link.csv", "pipe.csv"} <= folder.passed_over
+    assert {"link.csv", "pipe.csv"} <= folder.ignored
     with pytest.raises(OSError, match="symbolic links"):
         folder.open(folder.path / "link.csv")
-    folder.open(folder.path / "pipe.csv").close()  # one that took a file's place keeps nobody waiting
+    folder.open(folder.path / "pipe.csv").close()  # a pipe that replaced a file does not block

@@ -1,4 +1,4 @@
-"""The connector's configuration, the database's address, and what failures are called."""
+"""The connector's configuration, the database's address, and the errors for failures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from gearshift.errors import (
     SourceTableMissingError,
     WrongPasswordError,
 )
-from gearshift.sources.cdc import Database, _escaped, connector_config  # pyright: ignore[reportPrivateUsage]
-from gearshift.sources.connect import Connect
-from gearshift.sources.connect_failures import explain
+from gearshift.sources.cdc.capture import _escaped  # pyright: ignore[reportPrivateUsage]
+from gearshift.sources.cdc.connect_api import Connect
+from gearshift.sources.cdc.connect_failures import explain
+from gearshift.sources.cdc.connector_config import connector_config
+from gearshift.sources.cdc.databases import Database
 
 
 @dataclass
@@ -29,7 +31,8 @@ class Order:
 
 
 def test_the_configuration_has_a_reference_for_the_password_and_exact_names() -> None:
-    capture = gs.App("food").cdc("orders-db", tables={"public.orders": Order, "public.riders": Order})
+    tables = {"public.orders": Order, "public.riders": Order}
+    capture = gs.App("food").cdc("orders-db", tables=tables, before=False)
     database = Database.read("postgresql://ann:hunter2@db:5433/food")
     config = connector_config(capture, database, "${env:PASSWORD}")
     assert "hunter2" not in str(config) + repr(database)
@@ -40,8 +43,8 @@ def test_the_configuration_has_a_reference_for_the_password_and_exact_names() ->
     assert "replica.identity.autoset.values" not in config
 
 
-def test_whole_rows_before_a_change_are_asked_of_the_database() -> None:
-    capture = gs.App("food").cdc("orders-db", tables={"public.orders": Order}, before=True)
+def test_whole_rows_before_a_change_are_requested_from_the_database() -> None:
+    capture = gs.App("food").cdc("orders-db", tables={"public.orders": Order})
     config = connector_config(capture, Database.read("postgresql://ann@db/food"), "${env:PASSWORD}")
     assert config["replica.identity.autoset.values"] == r"public\.orders:FULL"
 
@@ -58,8 +61,22 @@ def test_a_password_may_be_in_the_file_that_the_address_names(tmp_path: Path) ->
     "dsn", ["host=db user=ann", "mysql://ann@db/x", "postgresql://db/x", "postgresql://a@b:x/c"]
 )
 def test_another_kind_of_address_is_refused_without_being_shown(dsn: str) -> None:
-    with pytest.raises(SettingsError, match="no address that change capture understands"):
+    with pytest.raises(SettingsError, match="not a valid database address"):
         Database.read(dsn)
+
+
+def test_mariadb_has_its_own_connector() -> None:
+    capture = gs.App("food").cdc("shop-db", tables={"shop.orders": Order}, database="mariadb")
+    database = Database.read("mariadb://ann:hunter2@db/shop", "mariadb")
+    config = connector_config(capture, database, "${env:PASSWORD}", epoch=7, history={"kafka.x": "y"})
+    assert "hunter2" not in str(config) + repr(database)
+    assert config["connector.class"].endswith("MariaDbConnector")
+    assert (config["database.port"], config["topic.prefix"]) == ("3306", "shop-db")
+    assert config["schema.history.internal.kafka.topic"] == "food.shop-db.schemas.7"
+    assert config["schema.history.internal.kafka.x"] == "y"
+    assert "slot.name" not in config
+    with pytest.raises(SettingsError, match=r"the setting mariadb is not a valid(?s:.*)mariadb://user"):
+        Database.read("postgresql://ann@db/x", "mariadb")
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=30))
@@ -86,7 +103,7 @@ def test_any_password_is_one_line_of_ascii_that_java_reads_back(secret: str) -> 
         ("", ConnectError),
     ],
 )
-def test_every_failure_has_a_name_one_sentence_and_what_to_do(words: str, kind: type[ConnectError]) -> None:
+def test_every_failure_has_a_class_a_message_and_a_hint(words: str, kind: type[ConnectError]) -> None:
     error = explain("food.orders-db", words)
     assert type(error) is kind
     assert error.hint
@@ -94,12 +111,12 @@ def test_every_failure_has_a_name_one_sentence_and_what_to_do(words: str, kind: 
     assert "connector food.orders-db: " in error.what
 
 
-def test_a_cause_without_a_name_is_the_innermost_and_shows_no_password() -> None:
+def test_an_unknown_failure_shows_its_innermost_cause_and_no_password() -> None:
     trace = "E: outer\nCaused by: E: middle\n\tat x\nCaused by: E: inner password=hunter2\n\tat y"
     assert explain("c", trace).what == "connector c: E: inner password=***"
 
 
 @pytest.mark.parametrize("url", ["db:8083", "ftp://x", "http://", "http://x:y"])
-def test_a_connect_url_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_connect_url_is_refused(url: str) -> None:
     with pytest.raises(SettingsError, match="connect_url is not"):
         Connect(url)

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import gearshift as gs
 from gearshift.errors import WrongFileError
 from gearshift.schemas import encode
-from gearshift.schemas.decoding import JSON
-from gearshift.sources.arrivals import Folder, is_being_written
-from gearshift.sources.file_rows import FileReader
-from gearshift.sources.files import reader_of
+from gearshift.schemas.json.decoding import JSON
+from gearshift.sources.files.arrivals import Folder, is_being_written
+from gearshift.sources.files.rows import FileReader
+from gearshift.sources.files.source import reader_of
 from tests.support import eventually
 
 
@@ -123,21 +123,21 @@ def test_every_type_is_read_from_csv_and_an_empty_cell_is_none_or_the_default() 
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        ({"whole": "1_000"}, "field whole: is no whole number"),
-        ({"whole": "١"}, "field whole: is no whole number"),
-        ({"whole": str(2**63)}, "field whole: does not fit 64 bits"),
+        ({"whole": "1_000"}, "field whole: is not an integer"),
+        ({"whole": "١"}, "field whole: is not an integer"),
+        ({"whole": str(2**63)}, "field whole: does not fit in 64 bits"),
         ({"whole": ""}, "field whole: is empty"),
-        ({"number": "nan"}, "field number: is no number"),
+        ({"number": "nan"}, "field number: is not a number"),
         ({"number": "1e999"}, "field number: is not a finite number"),
         ({"truth": "maybe"}, "field truth: is neither true nor false"),
         ({"price": "1e9"}, "field price: has too many digits for decimal(8, 2)"),
-        ({"at": "2026-03-01"}, "field at: is an instant without a zone"),
-        ({"kind": "green"}, "field kind: 'green' is no Kind; it has red, blue"),
-        ({"many": "[1, "}, "field many: not readable as JSON"),
+        ({"at": "2026-03-01"}, "field at: is not an RFC 3339 time with a zone"),
+        ({"kind": "green"}, "field kind: 'green' is not a value of Kind: red, blue"),
+        ({"many": "[1, "}, "field many: not valid JSON"),
         ({"inner": '{"y": 1}'}, "field inner.x: is missing"),
     ],
 )
-def test_a_cell_that_does_not_fit_is_told_with_its_field(cells: dict[str, str], words: str) -> None:
+def test_a_cell_that_does_not_fit_is_reported_with_its_field(cells: dict[str, str], words: str) -> None:
     found = rows(reader_of("csv"), as_csv({**CELLS, **cells}, CELLS))
     assert found[0].startswith(words)
     assert found[1] == VALUE
@@ -163,7 +163,7 @@ class Pair:
 
 
 @given(st.lists(st.one_of(st.just("good,1"), st.text('ab",', min_size=1)), max_size=20))
-def test_whatever_stands_in_a_file_every_line_of_it_is_in_a_value_or_set_aside(lines: list[str]) -> None:
+def test_every_line_of_any_file_becomes_a_value_or_a_misfit(lines: list[str]) -> None:
     file = io.BytesIO(("s,n\n" + "".join(f"{line}\n" for line in lines)).encode())
     taken: list[tuple[int, bytes]] = []
     good = 0
@@ -179,12 +179,12 @@ def test_whatever_stands_in_a_file_every_line_of_it_is_in_a_value_or_set_aside(l
 def test_an_open_quote_spoils_its_own_line_only() -> None:
     text = b's,n\na,1\nb,"2\nc,3\nd"x,4\n"e,5\nf,6\n'
     found = rows(reader_of("csv"), text, Pair)
-    assert [each.s if isinstance(each, Pair) else each[:9] for each in found] == [
+    assert [each.s if isinstance(each, Pair) else each[:16] for each in found] == [
         "a",
-        "is no CSV",
+        "is not valid CSV",
         "c",
         'd"x',
-        "is no CSV",
+        "is not valid CSV",
         "f",
     ]
 
@@ -217,7 +217,7 @@ def as_parquet(table: pa.Table) -> bytes:
     return out.getvalue()
 
 
-def test_a_parquet_row_that_does_not_fit_is_told_and_the_others_are_read() -> None:
+def test_a_parquet_row_that_does_not_fit_is_reported_and_the_others_are_read() -> None:
     numbers = pa.array([1, 2**63 + 5, None, 4], pa.uint64())
     found = rows(reader_of("parquet"), as_parquet(pa.table({"s": ["a", "b", "c", "d"], "n": numbers})), Pair)
     assert found[0] == Pair("a", 1)
@@ -242,7 +242,7 @@ def test_a_parquet_file_with_other_columns_is_refused_as_a_whole(table: dict[str
 def test_a_damaged_page_is_found_before_the_first_row_is_sent() -> None:
     content = bytearray(as_parquet(pa.table({"s": [str(n) for n in range(5_000)], "n": list(range(5_000))})))
     content[2_000:2_200] = bytes(200)
-    with pytest.raises(WrongFileError, match="no whole Parquet file"):
+    with pytest.raises(WrongFileError, match="not a complete Parquet file"):
         rows(reader_of("parquet"), bytes(content), Pair)
 
 
@@ -250,7 +250,7 @@ def test_json_lines_are_read_strictly() -> None:
     text = b'{"s": "a", "n": 1}\n\n{"s": "b", "n": 2, "n": 3}\n{"s": "c", "n": 1, "m": 2}\n[]\n{"s": "d", "n": 4}'
     assert rows(reader_of("jsonl"), text, Pair) == [
         Pair("a", 1),
-        "field n: stands there twice",
+        "field n: appears twice",
         "field m: Pair has no such field; it has s, n",
         "is list, not an object",
         Pair("d", 4),
@@ -263,7 +263,7 @@ def test_a_line_without_end_is_no_text_file() -> None:
         rows(reader_of("jsonl"), b" " * (17 << 20), Pair)
 
 
-def test_a_file_counts_as_whole_when_it_is_quiet_and_nobody_writes_it(tmp_path: Path) -> None:
+def test_a_file_is_complete_when_it_is_quiet_and_not_open_for_writing(tmp_path: Path) -> None:
     folder = Folder(tmp_path, (".csv",), timedelta(milliseconds=50))
     path = tmp_path / "a.csv"
     with path.open("w") as writing, path.open("rb") as reading:
@@ -281,7 +281,7 @@ def test_a_file_counts_as_whole_when_it_is_quiet_and_nobody_writes_it(tmp_path: 
     (tmp_path / ".b.csv").touch()
     (tmp_path / "c.csv.tmp").touch()
     (tmp_path / "d.csv").symlink_to(path)
-    eventually(lambda: folder.whole() and folder.passed_over == {"d.csv"})
+    eventually(lambda: folder.whole() and folder.ignored == {"d.csv"})
 
 
 @dataclass
@@ -294,7 +294,7 @@ class Notes:
     texts: list[str]
 
 
-def test_a_parquet_file_that_stands_for_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
+def test_a_parquet_bomb_is_refused_in_little_memory(tmp_path: Path) -> None:
     many = pa.DictionaryArray.from_arrays(pa.array([0] * 5_000, pa.int32()), pa.array(["x" * 1_000_000]))
     bombs = {
         "dictionary": (Note, pa.table({"text": many}), "1,000 of its rows take more than 256 MB of memory"),
@@ -304,7 +304,7 @@ def test_a_parquet_file_that_stands_for_gigabytes_is_refused_in_little_memory(tm
             "1,000 of its rows take more than 256 MB of memory",
         ),
         "page": (Note, pa.table({"text": ["x" * 300_000_000]}), "take more than 256 MB of memory"),
-        "nulls": (Note, pa.table({"text": pa.nulls(20_000_000, pa.string())}), "hold 20,000,000 rows"),
+        "nulls": (Note, pa.table({"text": pa.nulls(20_000_000, pa.string())}), "claims 20,000,000 rows"),
     }
     for name, (_, table, _) in bombs.items():
         pq.write_table(

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from gearshift.sources.bodies import Refusal
-from gearshift.sources.requests import KnownKeys, Request
-from gearshift.sources.taken import Position, TakenFiles
+from gearshift.sources.files.taken import Position, TakenFiles
+from gearshift.sources.http.bodies import Refusal
+from gearshift.sources.http.writer import KnownKeys, Request
 
 DAY = 86_400.0
 
@@ -43,7 +43,7 @@ def test_keys_that_are_too_old_are_forgotten_while_others_come() -> None:
     assert len(keys._known) < 60_000  # two entries each: without forgetting it would be 80,000
 
 
-def test_a_taken_file_is_known_and_one_that_was_begun_says_how_far() -> None:
+def test_a_finished_file_is_known_and_a_started_one_has_its_position() -> None:
     files = TakenFiles()
     begun = Position(rows=400, sent=399, dead=1)
     files.learn(b"d1/a.csv", begun.write(), 0.0)

@@ -1,4 +1,4 @@
-"""A seeded source: the same sequence every time, as late and as often twice as it says, at the pace of its day."""
+"""A seeded source sends the same sequence every time, with its declared disorder, duplicates and rate."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gearshift as gs
-from gearshift.sources.disorder import disordered
-from gearshift.sources.pace import wait_for_next
-from gearshift.sources.simulator import sequence
+from gearshift.sources.simulator.disorder import disordered
+from gearshift.sources.simulator.pace import wait_for_next
+from gearshift.sources.simulator.source import sequence
 
 shares = st.floats(0, 1)
 
@@ -27,7 +27,7 @@ class Reading:
 
 
 @given(st.integers(0, 300), st.integers(), shares, shares, st.integers(1, 40))
-def test_every_value_comes_once_and_some_twice_and_none_later_than_it_may(
+def test_every_value_comes_once_or_twice_and_within_its_reach(
     count: int, seed: int, out_of_order: float, duplicates: float, reach: int
 ) -> None:
     def run() -> list[int]:
@@ -50,7 +50,7 @@ def test_every_value_comes_once_and_some_twice_and_none_later_than_it_may(
         assert found == list(range(count))
 
 
-def test_the_shares_are_what_they_are_said_to_be() -> None:
+def test_the_shares_are_as_declared() -> None:
     found = list(disordered(range(20_000), Random(7), out_of_order=0.1, duplicates=0.05, reach=50))
     copies = Counter(found)
     assert sum(1 for count in copies.values() if count == 2) == pytest.approx(1_000, rel=0.15)
@@ -67,7 +67,7 @@ def test_a_seed_decides_the_sequence_and_a_generator_may_draw_from_it() -> None:
         app = gs.App("meters")
         topic = app.topic("readings", value=Reading)
 
-        @app.source(topic, rate=100, seed=seed, out_of_order=0.2, duplicates=0.1, late="1 second")
+        @app.source(to=topic, rate=100, seed=seed, out_of_order=0.2, duplicates=0.1, max_delay="1 second")
         def meters(chance: Random) -> Iterator[Reading]:
             while True:
                 yield Reading(chance.randrange(1_000_000))
@@ -107,7 +107,7 @@ def test_a_day_can_be_a_function_of_the_hour() -> None:
     app = gs.App("meters")
     topic = app.topic("readings", value=Reading)
 
-    @app.source(topic, rate=2, day=lambda hour: 3.0 if hour >= 12 else 1.0)
+    @app.source(to=topic, rate=2, day=lambda hour: 3.0 if hour >= 12 else 1.0)
     def meters() -> Iterator[Reading]:
         yield Reading(1)
 

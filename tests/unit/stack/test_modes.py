@@ -1,4 +1,4 @@
-"""Nobody else reads what is kept."""
+"""Files are readable by their owner only."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gearshift.console.runner_info import RunnerInfo
 from gearshift.errors import TamperedArtifactError
-from gearshift.runner.note import Note
-from gearshift.stack.artifacts import file_sha256
-from gearshift.stack.files import private_home, write_whole
-from gearshift.stack.processes import Pid
-from gearshift.stack.startup import Archive
+from gearshift.stack.artifacts.artifacts import file_sha256
+from gearshift.stack.artifacts.class_archive import Archive
+from gearshift.stack.processes.service import Pid
+from gearshift.storage.shared_files import private_home, write_whole
 
 
 def mode(path: Path) -> int:
@@ -22,13 +22,13 @@ def mode(path: Path) -> int:
 
 @pytest.fixture(autouse=True)
 def generous() -> object:
-    """A umask that gives everybody everything."""
+    """A umask that restricts nothing."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
-def test_a_file_is_its_owners_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_private_from_its_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[int] = []
     replace = Path.replace
 
@@ -39,26 +39,26 @@ def test_a_file_is_its_owners_from_its_first_moment(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Path, "replace", watched)
     pid = Pid.of(os.getpid())
     assert pid is not None
-    Note(app="a", file="f", pid=pid, spark_pid=None, port=1, token="t").leave(tmp_path)
+    RunnerInfo(app="a", file="f", pid=pid, spark_pid=None, port=1, token="t").write(tmp_path)
     assert (modes, mode(tmp_path / "runner.json")) == ([0o600], 0o600)
-    # A link that somebody laid in its place is not followed.
+    # A link in its place is not followed.
     beside = tmp_path / f".secret.{os.getpid()}"
     beside.symlink_to(tmp_path / "stolen")
     write_whole(tmp_path / "secret", "s")
     assert not (tmp_path / "stolen").exists()
 
 
-def test_a_home_of_ours_is_narrowed_and_another_folder_kept(tmp_path: Path) -> None:
+def test_the_default_home_is_made_private_and_another_folder_keeps_its_mode(tmp_path: Path) -> None:
     for name, before, after in ((".gearshift", 0o755, 0o700), ("shared", 0o750, 0o750)):
         (tmp_path / name).mkdir(mode=before)
         assert mode(private_home(tmp_path / name)) == after
     assert mode(private_home(tmp_path / "made" / "home")) == 0o700
 
 
-def test_an_archive_of_classes_is_used_only_as_it_was_made(tmp_path: Path) -> None:
+def test_a_class_archive_is_used_only_unchanged(tmp_path: Path) -> None:
     archive = Archive(tmp_path / "kafka.jsa")
     archive.path.write_bytes(b"classes")
-    assert archive.options == ()  # nobody has said what it should be
+    assert archive.options == ()  # it has no digest
     write_whole(archive.digest, file_sha256(archive.path))
     assert archive.options[0] == f"-XX:SharedArchiveFile={archive.path}"
     archive.path.write_bytes(b"others")

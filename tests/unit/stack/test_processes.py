@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gearshift.errors import StackError
-from gearshift.stack import processes
-from gearshift.stack.processes import Pid, Service
+from gearshift.stack.processes import service as processes
+from gearshift.stack.processes.service import Pid, Service
 from tests.support import eventually
 
 
@@ -26,27 +26,27 @@ def service(tmp_path: Path, program: str, *, ready: bool = False) -> Service:
     )
 
 
-def test_a_service_that_dies_while_it_starts_is_reported_at_once_with_its_log(tmp_path: Path) -> None:
+def test_a_service_that_dies_during_startup_is_reported_at_once_with_its_log(tmp_path: Path) -> None:
     small = service(tmp_path, "import sys; sys.exit('the disk is on fire')")
     with processes.start(small) as process, pytest.raises(StackError) as failed:
         processes.wait_ready(
             [(small, Pid.of(process.pid) or Pid(process.pid, ""))], within=timedelta(seconds=30)
         )
-    assert "small ended while it started\nthe disk is on fire" in str(failed.value)
+    assert "small ended during startup\nthe disk is on fire" in str(failed.value)
     assert str(small.log) in str(failed.value)
 
 
-def test_a_service_that_never_answers_fails_at_its_deadline(tmp_path: Path) -> None:
+def test_a_service_that_is_never_ready_fails_at_its_deadline(tmp_path: Path) -> None:
     small = service(tmp_path, "import time; time.sleep(60)")
     with processes.start(small) as process:
         pid = Pid.of(process.pid)
         assert pid is not None
-        with pytest.raises(StackError, match="small did not answer within 0 s"):
+        with pytest.raises(StackError, match="small was not ready within 0 s"):
             processes.wait_ready([(small, pid)], within=timedelta(seconds=0.2))
         processes.stop([pid])
 
 
-def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
+def test_a_service_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     program = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(60)"
     )
@@ -72,7 +72,7 @@ def test_a_recycled_pid_is_not_ours_and_is_not_signalled(tmp_path: Path) -> None
         processes.stop([pid])
 
 
-def test_the_log_of_the_run_before_is_kept(tmp_path: Path) -> None:
+def test_the_log_of_the_previous_run_is_kept(tmp_path: Path) -> None:
     for word in ("first", "second"):
         with processes.start(service(tmp_path, f"print({word!r})")) as process:
             process.wait()

@@ -1,4 +1,4 @@
-"""Which optional services are wanted here."""
+"""Which optional services are started locally."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from gearshift.errors import SettingsError
 from gearshift.settings import load
-from gearshift.stack.stores import wanted
+from gearshift.stack.services.optional import local_services
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ def test_services_are_read_from_flags_the_environment_and_the_file(tmp_path: Pat
 
 def test_an_unknown_service_is_named_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(
-        SettingsError, match=r"'mongo'; there are cassandra, postgres, connect; change --with"
+        SettingsError, match=r"'mongo'; use cassandra, postgres, mariadb, connect, hdfs; change --with"
     ):
         load({"services": "mongo"}, folder=tmp_path, environ={})
 
 
-def test_what_the_user_has_already_is_not_started(tmp_path: Path) -> None:
+def test_external_services_are_not_started(tmp_path: Path) -> None:
     own = {"GEARSHIFT_SERVICES": "cassandra,postgres", "GEARSHIFT_CASSANDRA": "ann:secret@db1,db2"}
     settings = load(folder=tmp_path, environ=own)
-    assert wanted(settings) == ["postgres"]
+    assert local_services(settings) == ["postgres"]
     assert "secret" not in repr(settings)

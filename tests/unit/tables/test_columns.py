@@ -1,4 +1,4 @@
-"""What Spark's schema becomes, and what is refused."""
+"""Conversion of Spark's schema, and the errors for unsupported columns."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def test_fixed_length_texts_are_strings() -> None:
 
 
 @pytest.mark.parametrize("kind", ["void", "variant", "interval day to second", {"type": "udt", "class": "x"}])
-def test_a_type_that_delta_lacks_is_refused_with_its_place(kind: object) -> None:
+def test_an_unsupported_type_is_an_error_with_its_path(kind: object) -> None:
     nested = {"type": "array", "elementType": kind, "containsNull": True}
-    with pytest.raises(TableError, match=r"table t: column a\.element is .*, which a table cannot hold; "):
+    with pytest.raises(TableError, match=r"table t: column a\.element is .*, which tables do not support; "):
         columns.fields_of(spark_schema(a=nested), "t")
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "A"], "column a is there twice"),
-        (["a b"], "'a b' cannot be a column's name"),
-        (["gearshift_write"], "cannot be a column's name"),
+        (["a", "A"], "column a occurs twice"),
+        (["a b"], "'a b' is not a valid column name"),
+        (["gearshift_write"], "is not a valid column name"),
     ],
 )
-def test_names_that_readers_confuse_are_refused(names: list[str], message: str) -> None:
+def test_invalid_and_ambiguous_names_are_errors(names: list[str], message: str) -> None:
     with pytest.raises(TableError, match=message):
         columns.fields_of(spark_schema(**dict.fromkeys(names, "long")), "t")
 
@@ -58,7 +58,7 @@ def test_names_that_readers_confuse_are_refused(names: list[str], message: str) 
 @pytest.mark.parametrize(
     ("partition_by", "message"),
     [
-        (["week"], "is partitioned by week, which the rows do not have; the columns are n, at, tags"),
+        (["week"], "is partitioned by week, which the rows do not have; use one of the columns n, at, tags"),
         (["at"], r"cannot be partitioned by at, which is timestamp_ltz; .*to_date"),
         (["tags"], "cannot be partitioned by tags, which is array<string>"),
     ],
@@ -70,6 +70,6 @@ def test_a_partition_column_must_exist_and_fit_a_folder_name(partition_by: list[
         columns.check_partitions(fields, partition_by, "t")
 
 
-def test_a_table_needs_a_column_beside_its_partitions() -> None:
+def test_a_table_needs_a_column_other_than_its_partitions() -> None:
     with pytest.raises(TableError, match="only partition columns"):
         columns.check_partitions(columns.fields_of(spark_schema(n="long"), "t"), ["n"], "t")

@@ -1,4 +1,4 @@
-"""A batch that brings a wider column and a new one at once."""
+"""A batch with a wider column and a new one."""
 
 from __future__ import annotations
 

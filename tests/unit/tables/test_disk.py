@@ -1,4 +1,4 @@
-"""A disk that refuses a batch: a sentence, nothing half-written, and the batch goes in once there is room."""
+"""Disk errors: a clear message, no partial writes, and a retry that succeeds once there is space."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def batch(number: int, rows: int) -> ArrowFrame:
 
 
 @pytest.mark.parametrize("how", written)
-def test_a_batch_that_the_disk_refuses_leaves_nothing_and_goes_in_later(tmp_path: Path, how: str) -> None:
+def test_a_batch_that_the_disk_rejects_leaves_nothing_and_can_be_retried(tmp_path: Path, how: str) -> None:
     uri = (tmp_path / "t").as_uri()
     written[how](uri, batch(0, 3), 0)
     before = sorted(path for path in tmp_path.rglob("*.parquet"))
@@ -59,10 +59,11 @@ def test_a_batch_that_the_disk_refuses_leaves_nothing_and_goes_in_later(tmp_path
     assert len(tables.rows(uri)) == 20_003
 
 
-def test_a_full_disk_is_told_from_other_failures() -> None:
+def test_a_full_disk_is_distinguished_from_other_failures() -> None:
     with (
         pytest.raises(
-            TableError, match="table t at file:///w/t cannot be written: no space left on device; make room"
+            TableError,
+            match="table t at file:///w/t cannot be written: no space left on device; free disk space",
         ),
         on_disk("file:///w/t"),
     ):

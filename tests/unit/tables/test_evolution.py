@@ -1,4 +1,4 @@
-"""Schema evolution by the rule the table declares."""
+"""Schema evolution by the rule that the table declares."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def test_a_field_inside_a_struct_is_added_at_any_depth(tmp_path: Path) -> None:
     tables.compact(uri)
     assert {row["id"]: row for row in tables.rows(uri)} == found
     for wrong in (kind(lat="double"), kind(lon="double", lat="double"), kind(lat="string", lon="double")):
-        said = (
-            r"column place is struct<.*, but the rows bring struct<.*; give its fields as they are in struct<"
-        )
+        said = r"column place is struct<.*, but struct<.* in the rows; use the fields of struct<"
         with pytest.raises(TableError, match=said):
             tables.append(table, uri, ArrowFrame(wrong, []), writer="w", batch_id=2)
 
@@ -72,15 +70,15 @@ def test_a_field_inside_a_struct_is_added_at_any_depth(tmp_path: Path) -> None:
     [
         (
             {"n": "integer", "m": "string"},
-            "is strict, but the rows bring column m as string; select the columns",
+            "is strict, but the rows have column m as string; select only columns",
         ),
-        ({"n": "long"}, "is strict, but the rows bring column n as bigint"),
-        ({"n": "string"}, "column n is int, but the rows bring string"),
+        ({"n": "long"}, "is strict, but the rows have column n as bigint"),
+        ({"n": "string"}, "column n is int, but string in the rows"),
     ],
 )
 def test_a_strict_table_keeps_its_columns(tmp_path: Path, columns: dict[str, str], message: str) -> None:
     uri = (tmp_path / "strict").as_uri()
-    table = declared("strict", schema="strict")
+    table = declared("strict", on_schema_change="fail")
     tables.append(table, uri, ArrowFrame({"n": "integer"}, [(1,)]), writer="w", batch_id=0)
     with pytest.raises(TableError, match=message):
         tables.append(table, uri, ArrowFrame(columns, []), writer="w", batch_id=1)

@@ -21,7 +21,7 @@ def test_an_escaped_value_is_read_back(name: str, value: str) -> None:
     assert layout_of(f"gearshift_write=1/{folder}/part.parquet", {name: value}) == "write"
 
 
-def test_a_value_that_java_could_not_encode_is_refused_rather_than_changed() -> None:
+def test_a_value_that_java_could_not_encode_is_an_error() -> None:
     with pytest.raises(
         TableError, match=r"does not use UTF-8 for file names; start Spark with LC_ALL=C\.UTF-8"
     ):
@@ -32,5 +32,5 @@ def test_a_value_that_java_could_not_encode_is_refused_rather_than_changed() -> 
     "path",
     ["part.parquet", "somewhere/day=1/part.parquet", "day=2/part.parquet", "place=x/day=1/part.parquet"],
 )
-def test_a_path_that_says_something_else_is_not_trusted(path: str) -> None:
+def test_a_path_with_other_values_is_not_used(path: str) -> None:
     assert layout_of(path, {"day": "1"}) is None

@@ -1,4 +1,4 @@
-"""Many writers at once: the commits, with a frame that writes its files in microseconds so that they really race."""
+"""Concurrent commits of many writers, with a frame that writes its files in microseconds so that they conflict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 15
 
 
 def frame(**columns: Sequence[int]) -> ArrowFrame:
-    """Columns of whole numbers."""
+    """Integer columns."""
     return ArrowFrame(dict.fromkeys(columns, "long"), zip(*columns.values(), strict=True))
 
 
@@ -34,7 +34,9 @@ def test_a_batch_that_several_processes_write_is_committed_once(tmp_path: Path) 
         assert [commit.written for commit in commits].count(True) == 2
         assert Counter(row["id"] for row in tables.rows(uri)) == Counter([*range(5), *range(100, 105)])
         assert [change.operation for change in tables.history(uri)].count("CREATE TABLE") == 1
-        assert len(list((tmp_path / str(number)).glob("*/*.parquet"))) == 2  # who lost took its file away
+        assert (
+            len(list((tmp_path / str(number)).glob("*/*.parquet"))) == 2
+        )  # the losing writer removed its file
 
 
 def test_overwrites_that_race_leave_the_rows_of_one(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_overwrites_that_race_leave_the_rows_of_one(tmp_path: Path) -> None:
         assert ids in [list(range(start, start + 5)) for start in (0, 100, 200, 300)]
 
 
-def test_of_racing_writers_with_different_new_columns_one_wins_and_the_others_are_told(
+def test_of_racing_writers_with_different_new_columns_one_wins_and_the_others_get_an_error(
     tmp_path: Path,
 ) -> None:
     def write(uri: str, writer: int) -> str:

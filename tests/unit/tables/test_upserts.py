@@ -1,4 +1,4 @@
-"""Upserts: rows by key, in whatever order and however often their batches come."""
+"""Upserts by key, in any order and with repeated batches."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gearshift import tables
 from gearshift.errors import TableError
 from tests.arrow_frames import ArrowFrame, declared
 
-ORDERS = declared("orders", key=("order_id",), order_by=("at",), deleted="gone")
+ORDERS = declared("orders", key=("order_id",), sequence_by=("at",), deleted="gone")
 COLUMNS = {"order_id": "long", "at": "long", "state": "string", "gone": "boolean"}
 
 
@@ -64,9 +66,7 @@ def test_any_order_of_the_same_batches_gives_the_same_rows(tmp_path: Path) -> No
     ]
     for number, order in enumerate(list(itertools.permutations(range(4)))[::4]):
         uri = (tmp_path / str(number)).as_uri()
-        for batch_id, index in enumerate(
-            [*order, order[0]]
-        ):  # and one of them twice, by another writer's word
+        for batch_id, index in enumerate([*order, order[0]]):  # and one of them twice, from another writer
             tables.upsert(ORDERS, uri, orders(*batches[index]), writer="w", batch_id=batch_id)
         assert held(uri) == [(3, 4, "c"), (4, 1, "d")], order
 
@@ -80,7 +80,7 @@ def test_files_without_a_key_of_the_batch_stay_as_they_are(tmp_path: Path) -> No
     before = {file.path for file in tables.read_paths(uri).files}
     tables.upsert(table, uri, ArrowFrame(columns, [(1, days[0], 7), (2, days[1], 7)]), writer="w", batch_id=1)
     after = {file.path for file in tables.read_paths(uri).files}
-    assert len(before - after) == 1  # only the file of the first day held a key of the batch
+    assert len(before - after) == 1  # only the file of the first day has a key of the batch
     assert held(uri) == sorted(
         [(1, days[0], 7), (1, days[1], 0), (2, days[1], 7), (1, days[2], 0), (1, days[3], 0)]
     )
@@ -135,7 +135,7 @@ def test_every_type_survives_a_merge(tmp_path: Path) -> None:
 
 def test_columns_evolve_under_an_upsert(tmp_path: Path) -> None:
     uri = (tmp_path / "evolving").as_uri()
-    table = declared("evolving", key=("id",), order_by=("at",), deleted="gone")
+    table = declared("evolving", key=("id",), sequence_by=("at",), deleted="gone")
     old = {"id": "integer", "at": "integer", "gone": "boolean"}
     tables.upsert(table, uri, ArrowFrame(old, [(1, 1, False), (2, 1, True)]), writer="w", batch_id=0)
     new = {"id": "long", "at": "integer", "gone": "boolean", "name": "string"}
@@ -149,7 +149,7 @@ def test_columns_evolve_under_an_upsert(tmp_path: Path) -> None:
 
 def test_racing_upserts_compactions_and_overwrites_keep_one_row_per_key(tmp_path: Path) -> None:
     uri = (tmp_path / "raced").as_uri()
-    table = declared("raced", key=("id",), order_by=("at",))
+    table = declared("raced", key=("id",), sequence_by=("at",))
     columns = {"id": "long", "at": "long"}
     chance = random.Random(7)
     changes = [[(chance.randrange(30), chance.randrange(1000)) for _ in range(20)] for _ in range(24)]
@@ -171,15 +171,15 @@ def test_racing_upserts_compactions_and_overwrites_keep_one_row_per_key(tmp_path
 @pytest.mark.parametrize(
     ("rules", "rows", "message"),
     [
-        ({"key": ()}, [], "has no key to upsert by; declare it with key="),
-        ({"key": ("nr",)}, [], "has key='nr', which the rows do not have; the columns are order_id, at, state, gone"),
-        ({"key": ("order_id",), "order_by": ("t",)}, [], "has order_by='t', which the rows do not have"),
-        ({"key": ("order_id",), "deleted": "state"}, [], "column state says what is deleted, but is string"),
-        ({"key": ("order_id",)}, [(1, 1, "a", False), (1, 2, "b", False)], "several rows with order_id=1, and nothing"),
-        ({"key": ("order_id",)}, [(None, 1, "a", False)], "1 rows of the batch have no order_id, which is its key"),
+        ({"key": ()}, [], "has no key; declare it with key="),
+        ({"key": ("nr",)}, [], "has key='nr', which the rows do not have; use one of the columns order_id, at, state, gone"),
+        ({"key": ("order_id",), "sequence_by": ("t",)}, [], "has sequence_by='t', which the rows do not have"),
+        ({"key": ("order_id",), "deleted": "state"}, [], "column state marks deletions, but is string"),
+        ({"key": ("order_id",)}, [(1, 1, "a", False), (1, 2, "b", False)], "2 different rows with order_id=1, and no order"),
+        ({"key": ("order_id",)}, [(None, 1, "a", False)], "1 rows of the batch have no value in the key column order_id"),
     ],
 )  # fmt: skip
-def test_a_batch_that_cannot_be_merged_is_refused_by_name(
+def test_a_batch_that_cannot_be_merged_is_an_error(
     tmp_path: Path, rules: dict[str, Any], rows: list[Any], message: str
 ) -> None:
     uri = (tmp_path / "refused").as_uri()
@@ -189,13 +189,33 @@ def test_a_batch_that_cannot_be_merged_is_refused_by_name(
     assert not list(tmp_path.glob("refused/*"))
 
 
-def test_a_table_that_was_dropped_is_not_begun_anew(tmp_path: Path) -> None:
+def test_a_dropped_table_is_not_created_again(tmp_path: Path) -> None:
     uri = (tmp_path / "orders").as_uri()
     with pytest.raises(
         TableError,
-        match=r"table orders is gone from file://.*; put its folder back, or write all of it again: gearshift reset",
+        match=r"table orders no longer exists at file://.*; restore its folder, or write the table again: gearshift reset",
     ):
         tables.upsert(ORDERS, uri, orders((1, 1, "new", False)), writer="w", batch_id=7)
-    with pytest.raises(TableError, match="table orders is gone"):
+    with pytest.raises(TableError, match="table orders no longer exists"):
         tables.append(declared("orders"), uri, orders((1, 1, "new", False)), writer="w", batch_id=7)
     assert not tables.exists(uri)
+
+
+@given(
+    batches=st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.booleans()), max_size=12))
+)
+@settings(max_examples=25)
+def test_of_rows_in_order_the_last_of_a_key_stays_in_a_table_without_order_by(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[int, int, bool]]]
+) -> None:
+    table = declared("latest", key=("id",), deleted="gone")
+    uri = (tmp_path_factory.mktemp("upserts") / "latest").as_uri()
+    expected: dict[int, int] = {}
+    for number, rows in enumerate([[(9, 9, False)], *batches]):
+        frame = ArrowFrame({"id": "long", "n": "long", "gone": "boolean"}, rows)
+        tables.upsert(table, uri, frame, writer="w", batch_id=number, in_order=True)
+        for id_, n, gone in rows:
+            expected[id_] = n
+            if gone:
+                del expected[id_]
+    assert held(uri) == sorted({9: 9, **expected}.items())

@@ -1,4 +1,4 @@
-"""What an admin makes of the brokers' answers."""
+"""How admin requests treat the brokers' errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from gearshift.connection import Connection
 from gearshift.errors import SettingsError
-from gearshift.topics import Admin
+from gearshift.topics.admin_requests import AdminRequests
+from gearshift.topics.client import ANSWER_WITHIN
 
 NOBODY = Connection(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:1")
+
+
+def requests() -> AdminRequests:
+    return AdminRequests(NOBODY, answer_within=ANSWER_WITHIN)
 
 
 def answered(code: int) -> Future[Any]:
@@ -23,10 +28,9 @@ def answered(code: int) -> Future[Any]:
 
 @pytest.mark.parametrize("code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT])
 def test_a_partition_without_a_leader_is_asked_for_again(code: int) -> None:
-    with Admin(NOBODY) as admin:
-        assert admin._offset(answered(code), "readings") is None
+    assert requests()._offset(answered(code), "readings") is None
 
 
-def test_what_does_not_pass_is_an_error() -> None:
-    with Admin(NOBODY) as admin, pytest.raises(SettingsError):
-        admin._offset(answered(KafkaError.TOPIC_AUTHORIZATION_FAILED), "readings")
+def test_a_failed_authorization_is_an_error() -> None:
+    with pytest.raises(SettingsError):
+        requests()._offset(answered(KafkaError.TOPIC_AUTHORIZATION_FAILED), "readings")

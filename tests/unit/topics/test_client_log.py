@@ -1,4 +1,4 @@
-"""What a user sees of librdkafka's own log."""
+"""librdkafka's log as users see it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RETRIED = (
 TOLD = "FAIL [gearshift#producer-1] [thrd:x]: SASL authentication error: invalid credentials"
 
 
-def test_states_that_are_retried_are_for_those_who_ask(caplog: pytest.LogCaptureFixture) -> None:
+def test_retried_states_are_logged_as_debug(caplog: pytest.LogCaptureFixture) -> None:
     for line in (*RETRIED, TOLD):
         LOG.warning("%s", line)
     assert [record.getMessage() for record in caplog.records] == [TOLD]

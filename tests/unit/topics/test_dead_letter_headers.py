@@ -1,10 +1,10 @@
-"""The headers that say why a record was set aside."""
+"""The headers of dead letters."""
 
 from __future__ import annotations
 
 import pytest
 
-from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers, replayed_place
+from gearshift.topics.dead_letters.writer import DeadLetter, dead_letter_headers, replayed_place
 
 
 def letter(headers: tuple[tuple[str, bytes | None], ...] = (), reason: str = "not readable") -> DeadLetter:
@@ -25,7 +25,7 @@ def test_a_dead_letter_carries_kafka_connects_headers_and_ours() -> None:
     assert headers["gearshift.reason"] == b"not readable"
 
 
-def test_the_records_own_headers_stay_and_those_of_an_earlier_death_go() -> None:
+def test_the_original_headers_stay_and_those_of_an_earlier_failure_are_dropped() -> None:
     first = dead_letter_headers(letter((("trace", b"1"),), reason="first"))
     again = dead_letter_headers(letter(tuple(first), reason="second"))
     assert ("trace", b"1") in again
@@ -36,7 +36,7 @@ def test_a_long_reason_is_cut() -> None:
     assert len(dict(dead_letter_headers(letter(reason="x" * 5000)))["gearshift.reason"] or b"") == 2000
 
 
-def test_a_deliverys_letter_names_its_group_and_the_end_of_the_stack() -> None:
+def test_a_deliverys_letter_names_its_group_and_the_end_of_the_stack_trace() -> None:
     failed = DeadLetter(
         topic="alerts", partition=0, offset=3, key=None, value=None, app="smart-meter", delivery="text_owner",
         group_id="sms-sender", stage="TASK_PUT", exception="builtins.ValueError", reason="no number",
@@ -53,7 +53,7 @@ def test_a_deliverys_letter_names_its_group_and_the_end_of_the_stack() -> None:
     assert "gearshift.schema_id" not in headers
 
 
-def test_a_pipelines_letter_has_no_stack_and_no_group() -> None:
+def test_a_pipelines_letter_has_no_stack_trace_and_no_group() -> None:
     headers = dict(dead_letter_headers(letter()))
     assert headers["__connect.errors.class.name"] == b"gearshift.schemas.Decoder"
     assert not {"gearshift.group_id", "gearshift.delivery", "__connect.errors.exception.stacktrace"} & set(
@@ -62,5 +62,5 @@ def test_a_pipelines_letter_has_no_stack_and_no_group() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"1", b"a/b", b"1/", b"/1", b"-1/2", None])
-def test_a_place_that_is_none_is_not_taken_for_one(text: bytes | None) -> None:
+def test_an_invalid_position_is_ignored(text: bytes | None) -> None:
     assert replayed_place([("gearshift.replay-of", text)]) is None

@@ -1,4 +1,4 @@
-"""Dead letters read back, filtered, counted and made safe to look at, without a broker."""
+"""Parsing, filtering, counting and previewing dead letters, without a broker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gearshift.errors import SettingsError
-from gearshift.topics.dead_letters import DeadLetter, dead_letter_headers
-from gearshift.topics.letters import Filter, Letter, normalized, preview, summarize
+from gearshift.topics.dead_letters.letters import Filter, Letter, normalized, preview, summarize
+from gearshift.topics.dead_letters.writer import (
+    REASON_HEADERS,
+    DeadLetter,
+    dead_letter_headers,
+    result_headers,
+)
 from gearshift.topics.reader import ConsumedRecord
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -37,9 +42,21 @@ def letter(number: int = 0, reason: str = "no number", delivery: str | None = "t
 
 def test_a_letter_is_read_back_as_it_was_written() -> None:
     read = letter(7)
-    assert (read.place, read.origin) == ((0, 7), (1, 7))
+    assert (read.position, read.origin) == ((0, 7), (1, 7))
     assert (read.failed_in, read.delivery, read.group_id, read.pipeline) == ("sms", "text_owner", "sms", None)
     assert letter(delivery=None).pipeline == "copy"
+
+
+def test_a_row_of_a_result_names_its_pipeline_and_target() -> None:
+    headers = result_headers("meter", "copy", "alerts") | dict.fromkeys(
+        REASON_HEADERS, "required field n is null"
+    )
+    pairs = tuple((name, value.encode()) for name, value in headers.items())
+    read = Letter.of(ConsumedRecord("alerts.dlq", 0, 1, None, b"{}", pairs, NOON))
+    assert (read.pipeline, read.result_for, read.origin) == ("copy", "alerts", None)
+    assert (read.stage, read.exception) == ("KAFKA_PRODUCE", "gearshift.errors.EncodeError")
+    assert read.reason == "required field n is null"
+    assert letter().result_for is None
 
 
 def test_a_record_of_another_tool_is_a_letter_of_unknown_origin() -> None:
@@ -65,12 +82,12 @@ def test_a_record_of_another_tool_is_a_letter_of_unknown_origin() -> None:
         (["reason=a=b"], False),
     ],
 )
-def test_a_filter_takes_what_fits_one_value_of_every_field(filters: list[str], fits: bool) -> None:
+def test_a_filter_selects_letters_that_match_one_value_of_every_field(filters: list[str], fits: bool) -> None:
     assert Filter.parse(filters).fits(letter(3)) == fits
 
 
 @pytest.mark.parametrize("text", ["colour=red", "delivery", "partition=one", "offset=-1", ""])
-def test_what_is_no_filter_is_refused(text: str) -> None:
+def test_an_invalid_filter_is_an_error(text: str) -> None:
     with pytest.raises(SettingsError, match="is no"):
         Filter.parse([text])
 
@@ -98,7 +115,7 @@ def test_reasons_that_differ_in_offsets_ids_and_sizes_are_one_cause() -> None:
     ]
 
 
-def test_reasons_without_end_are_counted_together() -> None:
+def test_reasons_beyond_the_limit_are_counted_together() -> None:
     causes = summarize(letter(number, f"value {number}") for number in range(1000))
     assert causes[0].reason == "other reasons" and causes[0].count == 950
     assert sum(cause.count for cause in causes) == 1000
@@ -115,6 +132,6 @@ def test_a_preview_is_short_and_printable(data: bytes) -> None:
     assert preview(data).isprintable()
 
 
-def test_a_cut_through_a_character_does_not_make_text_binary() -> None:
+def test_a_truncated_character_does_not_make_text_binary() -> None:
     assert preview("ü".encode() * 1000, 5) == "üüüüü…"
     assert preview(b"a" + "ü".encode() * 1000, 3) == "aüü…"

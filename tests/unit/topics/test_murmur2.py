@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gearshift.topics.murmur2 import murmur2, partition_of
+from gearshift.topics.partitioner import murmur2, partition_of
 
 
 # The vectors of Kafka's own UtilsTest.testMurmur2.

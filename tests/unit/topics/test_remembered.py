@@ -1,16 +1,16 @@
-"""What is remembered for a day, and for how long."""
+"""The set of digests that are remembered for a day."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
 
-from gearshift.topics.remembered import SIZE, Remembered
+from gearshift.topics.marks.remembered import SIZE, Remembered
 
 DAY = 86_400.0
 
 
-def test_days_of_identities_are_remembered_for_a_day_each_and_take_no_more_room() -> None:
+def test_digests_are_remembered_for_a_day_and_then_free_their_memory() -> None:
     now = 0.0
     remembered = Remembered(clock=lambda: now)
     chance, a_day = random.Random(7), 20_000
@@ -33,7 +33,7 @@ def test_days_of_identities_are_remembered_for_a_day_each_and_take_no_more_room(
     assert not any(digest in remembered for digest in forgotten)
 
 
-def test_one_that_comes_again_is_held_once_and_for_longer() -> None:
+def test_a_repeated_digest_is_stored_once_and_kept_for_longer() -> None:
     now = 0.0
     remembered = Remembered(clock=lambda: now)
     remembered.add(b"twelve bytes")
@@ -44,7 +44,7 @@ def test_one_that_comes_again_is_held_once_and_for_longer() -> None:
     assert b"twelve bytes" in remembered
 
 
-def test_what_was_taken_back_is_not_known_and_the_others_are() -> None:
+def test_a_discarded_digest_is_unknown_and_the_others_are_known() -> None:
     remembered = Remembered()
     digests = [random.Random(n).randbytes(SIZE) for n in range(5000)]
     for digest in digests:
@@ -54,7 +54,7 @@ def test_what_was_taken_back_is_not_known_and_the_others_are() -> None:
     assert [digest in remembered for digest in digests] == [n % 3 != 0 for n in range(5000)]
 
 
-def test_digests_that_overlap_in_memory_are_told_apart() -> None:
+def test_digests_that_overlap_in_memory_are_distinguished() -> None:
     remembered = Remembered(clock=lambda: 0.0)
     remembered.add(bytes(range(SIZE)))
     remembered.add(bytes(SIZE))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.topics.hot_keys import HotKeys
-from gearshift.topics.murmur2 import partition_of
-from gearshift.topics.skew import GroupLag, HotKey, Kind, PartitionLoad, Skew, Verdict, judge
+from gearshift.topics.partitioner import partition_of
+from gearshift.topics.skew.hot_keys import HotKeys
+from gearshift.topics.skew.verdict import GroupLag, HotKey, Kind, PartitionLoad, Skew, Verdict, judge
 
 
 def loads(*records: int) -> list[PartitionLoad]:
@@ -50,7 +50,7 @@ def test_keys_that_fall_on_one_partition_are_a_hot_partition() -> None:
     others = [b"other-%d" % n for n in range(100)]
     verdict = looked_at([*unlucky * 100, *others * 10], 4).verdict
     assert verdict.kind is Kind.HOT_PARTITION
-    assert "partition 2 has" in verdict.what and "hash unluckily" in verdict.what
+    assert "partition 2 has" in verdict.what and "hash unevenly" in verdict.what
     assert any("another number of partitions" in advice for advice in verdict.advice)
 
 
@@ -61,7 +61,7 @@ def test_a_handful_of_keys_is_too_few_to_spread() -> None:
     assert "5 keys are too few to spread over 3 partitions" in verdict.what
 
 
-def test_many_keys_of_one_weight_are_no_skew() -> None:
+def test_many_equally_frequent_keys_are_not_skewed() -> None:
     chance = Random(2)
     verdict = looked_at([b"meter-%d" % chance.randrange(5000) for _ in range(50_000)], 12).verdict
     assert verdict == Verdict(Kind.NONE, verdict.what)
@@ -76,7 +76,7 @@ def test_many_keys_of_one_weight_are_no_skew() -> None:
         ({0: 5, 1: 7, 2: 3}, Kind.NONE),
     ],
 )
-def test_where_the_lag_lies_tells_a_slow_destination_from_a_slow_partition(
+def test_the_distribution_of_lag_distinguishes_a_slow_destination_from_a_slow_partition(
     lag: dict[int, int], kind: Kind
 ) -> None:
     verdict = judge(loads(100_000, 99_000, 101_000), [], [GroupLag("sms", lag, lag)])
@@ -106,7 +106,7 @@ def test_an_empty_topic_has_no_skew() -> None:
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=24), st.data())
-def test_every_load_gets_a_verdict_that_the_numbers_bear_out(counts: list[int], data: st.DataObject) -> None:
+def test_every_load_gets_a_verdict_that_matches_the_numbers(counts: list[int], data: st.DataObject) -> None:
     total = sum(counts)
     partition = data.draw(st.integers(0, len(counts) - 1))
     records = data.draw(st.integers(0, counts[partition]))

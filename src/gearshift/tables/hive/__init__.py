@@ -1,4 +1,4 @@
-"""Tables for Hive: which committed files a metastore's readers see, and how they are changed at one instant."""
+"""Publishing tables to Hive: which committed files a metastore's readers see."""
 
 from gearshift.tables.hive.metastore import HiveTable, Metastore
 from gearshift.tables.hive.publishing import Published, publish, require_linkable

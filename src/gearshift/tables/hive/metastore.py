@@ -1,4 +1,4 @@
-"""What publishing asks of Hive's metastore; who speaks to a real one is in the pipelines, beside Spark."""
+"""The protocol of a Hive metastore; `spark/hive/metastore.py` implements it with the client in Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiveTable:
-    """What a metastore says about a table."""
+    """A table as a metastore describes it."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -21,25 +21,25 @@ class HiveTable:
 
 
 class Metastore(Protocol):
-    """One database of a metastore; every call is one transaction of it."""
+    """One database of a metastore; every call is one transaction."""
 
     @property
     def database(self) -> str: ...
 
     def table(self, name: str) -> HiveTable | None:
-        """A table, or None where there is none."""
+        """A table; None if it does not exist."""
         ...
 
     def create(self, table: HiveTable) -> None:
-        """Add an external table, and its database if that is missing."""
+        """Create an external table, and its database if that does not exist."""
         ...
 
     def alter(self, table: HiveTable) -> None:
-        """Change columns, location and properties of a table, at one instant."""
+        """Change the columns, location and properties of a table atomically."""
         ...
 
     def drop(self, name: str) -> None:
-        """Forget a table; its files stay."""
+        """Drop a table and keep its files."""
         ...
 
     def partitions(self, name: str) -> list[Values]:
@@ -47,13 +47,13 @@ class Metastore(Protocol):
         ...
 
     def add(self, table: HiveTable, partitions: Iterable[Values], location: str) -> None:
-        """Add partitions, all at one location; those that are there stay as they are."""
+        """Add partitions, all at one location; existing ones stay as they are."""
         ...
 
     def move(self, table: HiveTable, locations: Mapping[Values, str]) -> None:
-        """Give partitions that are there new locations, all of them at one instant."""
+        """Set the locations of existing partitions, all of them atomically."""
         ...
 
     def remove(self, table: HiveTable, partitions: Iterable[Values]) -> None:
-        """Forget partitions; their files stay."""
+        """Drop partitions and keep their files."""
         ...

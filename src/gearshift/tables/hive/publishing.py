@@ -1,37 +1,36 @@
-"""Publishing: a table of the warehouse as a table of Hive, whose readers see the committed rows of one version.
+"""Publishes a warehouse table to Hive, whose readers then see the committed rows of one version.
 
 Hive and Spark SQL read every file of a folder, committed or not. So each partition's committed files are linked
-into a folder of their own that never changes, and the metastore is told of the new folders in one transaction.
+into a separate folder that never changes, and one metastore transaction moves the partitions to the new folders.
 """
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections import defaultdict
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deltalake import DeltaTable
 
 from gearshift.errors import TableError
-from gearshift.location import as_uri, local_path, name_of
-from gearshift.tables.files import require_writable
+from gearshift.storage.location import as_uri, local_path, name_of
+from gearshift.storage.shared_files import exclusive
 from gearshift.tables.hive.links import Links, values_of
 from gearshift.tables.hive.metastore import HiveTable, Metastore, Values
 from gearshift.tables.hive.types import hive_columns, spark_schema
 from gearshift.tables.partitions import as_text
-from gearshift.tables.snapshot import Snapshot, StoredFile, open_table, snapshot_of
+from gearshift.tables.read.snapshot import Snapshot, StoredFile, open_table, snapshot_of
+from gearshift.tables.write.parquet_files import require_writable
 
-_LOOKED_UP_WITHIN = 0.25  # seconds; it takes a few milliseconds
+_LOOKUP_SECONDS = 0.25  # a metastore lookup takes a few milliseconds
 _URI, _ID, _VERSION = "gearshift.uri", "gearshift.table", "gearshift.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What Hive's readers see from now on; `changed` is False if they saw this version before."""
+    """The version that Hive's readers see; `changed` is False if it was published before."""
 
     table: str
     version: int
@@ -41,42 +40,43 @@ class Published:
 
 
 def publish(metastore: Metastore, uri: str, *, whole: bool = False) -> Published:
-    """Show a table's newest version to the readers of a metastore, at one instant.
+    """Publish a table's newest version to a metastore atomically.
 
-    Only what changed since the last time is touched, unless it is asked for the `whole`: then partitions that
-    somebody dropped or moved in the metastore come back as well.
+    Only what changed since the last publication is updated; `whole` also restores partitions that were
+    dropped or moved in the metastore.
     """
     links = Links(require_linkable(uri))
-    open_table(uri)  # no lock, and so no folder, for a table that is not there
+    open_table(uri)  # fails before a folder is created for a table that does not exist
     require_writable(uri)
     try:
         links.empty.mkdir(parents=True, exist_ok=True)
-        with _alone(links.root):
-            work = _Publishing(metastore, uri, links)
+        # Concurrent publishers of a table take turns, so that none restores an older version.
+        with exclusive(links.root / "lock", within=None):
+            publication = _Publication(metastore, uri, links)
             try:
-                return work.run(whole=whole)
+                return publication.run(whole=whole)
             except TableError:
-                return work.again()
+                return publication.retry()
     except OSError as error:
         raise TableError(
             f"table {name_of(uri)} cannot be published to Hive: {error.strerror} at {error.filename}",
-            hint="its rows are committed, only Hive does not see them yet; mend the disk and publish again",
+            hint="the rows are committed, but Hive does not show them yet; fix the disk and publish again",
         ) from error
 
 
 def require_linkable(uri: str) -> Path:
-    """The folder of a table; refuse one that is not on a disk, where files cannot be linked."""
+    """The folder of a table; TableError if it is not on a local disk, where files can be linked."""
     root = local_path(uri)
     if root is None:
         raise TableError(
             f"table {name_of(uri)} cannot be published to Hive from {uri}",
-            hint="its files are linked, not copied: that needs a warehouse on a disk",
+            hint="its files are linked, not copied; use a warehouse on a local disk",
         )
     return root
 
 
-class _Publishing:
-    """One version of one table on its way to the metastore."""
+class _Publication:
+    """One version of a table to publish to the metastore."""
 
     def __init__(self, metastore: Metastore, uri: str, links: Links) -> None:
         self._metastore = metastore
@@ -84,14 +84,14 @@ class _Publishing:
         self._delta = open_table(uri)
         self._snapshot = snapshot_of(self._delta, uri)
         self._files = _by_partition(self._snapshot)
-        self._places = self._placed(self._files)
+        self._folders = self._folders_of(self._files)
         self._table = self._described()
 
     def run(self, *, whole: bool) -> Published:
         there = self._metastore.table(self._table.name)
-        self._refuse_others(there)
+        self._require_ours(there)
         if there is not None and there.partitioned_by != self._table.partitioned_by:
-            self._metastore.drop(there.name)  # the table was dropped and made anew, otherwise
+            self._metastore.drop(there.name)  # the table was recreated with other partitions
             there = None
         changed = whole or there is None or there.properties.get(_VERSION) != str(self._snapshot.version)
         if changed:
@@ -99,45 +99,44 @@ class _Publishing:
                 self._publish_partitions(there, whole=whole)
             else:
                 self._publish_all(there)
-            self._links.clean(self._places.values())
+            self._links.clean(self._folders.values())
         return Published(
             table=f"{self._metastore.database}.{self._table.name}",
             version=self._snapshot.version,
             rows=self._snapshot.rows,
-            partitions=len(self._places) if self._table.partitioned_by else 0,
+            partitions=len(self._folders) if self._table.partitioned_by else 0,
             changed=changed,
         )
 
-    def again(self) -> Published:
-        """All of it, after a metastore refused what had changed: somebody may have meddled with its side.
+    def retry(self) -> Published:
+        """Publish the whole table after the metastore rejected an update: its side may have been changed by hand.
 
-        A metastore that does not take these columns for those before them loses the table for a moment.
+        If the columns differ, the metastore's table is dropped first, so readers miss it for a moment.
         """
         there = self._metastore.table(self._table.name)
-        self._refuse_others(there)
+        self._require_ours(there)
         if there is not None and there.columns != self._table.columns:
             self._metastore.drop(there.name)
         return self.run(whole=True)
 
     def _publish_all(self, there: HiveTable | None) -> None:
-        """A table without partitions changes in one stroke, with its columns."""
-        place = self._places[()]
-        self._links.make(place, self._files[()])
+        """Publish a table without partitions: one update for its columns and its folder."""
+        self._links.make(self._folders[()], self._files[()])
         if there is not None:
             self._links.supersede([Path(there.location.removeprefix("file:"))])
         self._put(there, self._table)
 
     def _publish_partitions(self, there: HiveTable | None, *, whole: bool) -> None:
         metastore, links, version = self._metastore, self._links, self._table.properties[_VERSION]
-        before = None if whole or there is None else self._places_at(there)
+        before = None if whole or there is None else self._published_folders(there)
         known: Mapping[Values, Path | None] = before or {}
         if before is None and there is not None:
             known = dict.fromkeys(metastore.partitions(there.name))
-        changed = {values: place for values, place in self._places.items() if known.get(values) != place}
-        gone = [values for values in known if values not in self._places]
-        for values, place in changed.items():
-            links.make(place, self._files[values])
-        # Columns go first: rows of before have nulls in new ones. The version goes last: it says all is done.
+        changed = {values: folder for values, folder in self._folders.items() if known.get(values) != folder}
+        gone = [values for values in known if values not in self._folders]
+        for values, folder in changed.items():
+            links.make(folder, self._files[values])
+        # Columns first: older rows have nulls in new ones. The version last: it marks the publication as complete.
         shown = there.properties.get(_VERSION, "") if there is not None else ""
         columns = replace(self._table, properties={**self._table.properties, _VERSION: shown})
         if there is None or (there.columns, dict(there.properties)) != (
@@ -146,14 +145,14 @@ class _Publishing:
         ):
             self._put(there, columns)
         if changed or gone:
-            # A partition is born and dies empty, so that all rows come and go in the one move between.
+            # Partitions are created and dropped empty, so that all rows appear and disappear in the one move.
             if new := [values for values in changed if values not in known]:
                 metastore.add(self._table, new, _location(links.empty))
-                # A metastore first looks up which partitions there are, then where: who is between the two must
+                # A metastore looks up which partitions exist, then their folders: a reader between the two must
                 # not miss a new partition and find the others moved.
-                time.sleep(_LOOKED_UP_WITHIN)
+                time.sleep(_LOOKUP_SECONDS)
             links.supersede(old for values in (*changed, *gone) if (old := known.get(values)) is not None)
-            moves = {values: _location(place) for values, place in changed.items()}
+            moves = {values: _location(folder) for values, folder in changed.items()}
             metastore.move(self._table, {**moves, **dict.fromkeys(gone, _location(links.empty))})
             metastore.remove(self._table, gone)
         metastore.alter(replace(self._table, properties={**self._table.properties, _VERSION: version}))
@@ -173,7 +172,7 @@ class _Publishing:
             name=name.lower(),
             columns=hive_columns(data, name),
             partitioned_by=hive_columns(keys, name),
-            location=_location(self._links.empty if keys else self._places[()]),
+            location=_location(self._links.empty if keys else self._folders[()]),
             properties={
                 **spark_schema(snapshot.fields, snapshot.partition_by),
                 _URI: as_uri(snapshot.uri),
@@ -182,33 +181,33 @@ class _Publishing:
             },
         )
 
-    def _placed(self, files: Mapping[Values, list[StoredFile]]) -> dict[Values, Path]:
+    def _folders_of(self, files: Mapping[Values, list[StoredFile]]) -> dict[Values, Path]:
         names = self._snapshot.partition_by
         return {
-            values: self._links.place(
+            values: self._links.folder(
                 list(zip(names, _texts(found[0]) if found else (), strict=False)), found
             )
             for values, found in files.items()
         }
 
-    def _places_at(self, there: HiveTable) -> dict[Values, Path] | None:
-        """The folders that the metastore shows, or None if that cannot be told from the table's history."""
+    def _published_folders(self, there: HiveTable) -> dict[Values, Path] | None:
+        """The folders of the published version; None if the table's log no longer has that version."""
         version = there.properties.get(_VERSION, "")
         if there.properties.get(_ID) != self._table.properties[_ID] or not version.isdecimal():
             return None
         try:
             old: DeltaTable = open_table(self._snapshot.uri, at=int(version))
-            return self._placed(_by_partition(snapshot_of(old, self._snapshot.uri)))
-        except TableError:  # its log is cleaned up
+            return self._folders_of(_by_partition(snapshot_of(old, self._snapshot.uri)))
+        except TableError:  # its log was cleaned up
             return None
 
-    def _refuse_others(self, there: HiveTable | None) -> None:
+    def _require_ours(self, there: HiveTable | None) -> None:
         uri = self._table.properties[_URI]
         if there is not None and there.properties.get(_URI) != uri:
-            owner = there.properties.get(_URI, "somebody else")
+            owner = there.properties.get(_URI, "another owner")
             raise TableError(
-                f"Hive has a table {self._metastore.database}.{there.name} of {owner} already, not of {uri}",
-                hint="drop it there, or choose another database with the hive_database setting",
+                f"Hive already has a table {self._metastore.database}.{there.name} of {owner}, not of {uri}",
+                hint="drop it in Hive, or choose another database with the hive_database setting",
             )
 
 
@@ -217,7 +216,7 @@ def _by_partition(snapshot: Snapshot) -> dict[Values, list[StoredFile]]:
     for file in snapshot.files:
         found[values_of(snapshot.partition_by, _texts(file))].append(file)
     if not snapshot.partition_by:
-        found[()]  # a table without rows has a folder without files
+        found[()]  # a table without rows has an empty folder
     return dict(found)
 
 
@@ -226,7 +225,7 @@ def _texts(file: StoredFile) -> list[str | None]:
 
 
 def _stored(there: HiveTable, table: HiveTable) -> dict[str, str]:
-    """The properties that a table would have; the metastore adds some of its own."""
+    """The properties that a table would have, with those that the metastore adds."""
     ours = table.properties
     kept = {
         name: value
@@ -236,13 +235,5 @@ def _stored(there: HiveTable, table: HiveTable) -> dict[str, str]:
     return {**kept, **ours}
 
 
-def _location(place: Path) -> str:
-    return f"file:{place}"
-
-
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Two that publish one table take turns, so that none brings back an older version."""
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _location(folder: Path) -> str:
+    return f"file:{folder}"

@@ -1,4 +1,4 @@
-"""A table's columns as Hive's metastore keeps them, and as Spark finds them there again. Pure."""
+"""A table's columns in the form of Hive's metastore, and of Spark's schema properties there. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gearshift.errors import TableError
 from gearshift.tables.columns import Field, type_name
 
 _SCHEMA = "spark.sql.sources.schema"
-_PART = 4000  # of a property's text, as long as the oldest metastores keep one
-_TIMES = {"timestamp": "timestamp", "timestamp_ntz": "timestamp"}  # Hive's own has no zone
+_PART = 4000  # characters; the oldest metastores store no longer property
+_TIMES = {"timestamp": "timestamp", "timestamp_ntz": "timestamp"}  # Hive's timestamp has no zone
 
 
 def hive_columns(fields: Sequence[Field], table: str) -> tuple[tuple[str, str], ...]:
-    """Names and types; Hive has small letters only.
+    """Names and types for Hive, whose names are lowercase.
 
     >>> hive_columns([{"name": "Price", "type": "decimal(12,2)"}, {"name": "at", "type": "timestamp"}], "bills")
     (('price', 'decimal(12,2)'), ('at', 'timestamp'))
@@ -27,7 +27,7 @@ def hive_columns(fields: Sequence[Field], table: str) -> tuple[tuple[str, str], 
 
 
 def spark_schema(fields: Sequence[Field], partition_by: Sequence[str]) -> dict[str, str]:
-    """The properties in which Spark keeps a schema with its upper and lower case, and reads it from.
+    """The table properties in which Spark stores a schema with the case of its names.
 
     >>> spark_schema([{"name": "Id", "type": "long"}], ())
     {'spark.sql.sources.schema': '{"type": "struct", "fields": [{"name": "Id", "type": "long"}]}'}
@@ -36,19 +36,19 @@ def spark_schema(fields: Sequence[Field], partition_by: Sequence[str]) -> dict[s
     ordered = [field for field in fields if field not in last] + last
     text = json.dumps(_zoned({"type": "struct", "fields": ordered}))
     if len(text) <= _PART:
-        told = {_SCHEMA: text}
+        properties = {_SCHEMA: text}
     else:
         parts = [text[at : at + _PART] for at in range(0, len(text), _PART)]
-        told = {f"{_SCHEMA}.part.{number}": part for number, part in enumerate(parts)}
-        told[f"{_SCHEMA}.numParts"] = str(len(parts))
+        properties = {f"{_SCHEMA}.part.{number}": part for number, part in enumerate(parts)}
+        properties[f"{_SCHEMA}.numParts"] = str(len(parts))
     if partition_by:
-        told[f"{_SCHEMA}.numPartCols"] = str(len(partition_by))
-        told |= {f"{_SCHEMA}.partCol.{number}": name for number, name in enumerate(partition_by)}
-    return told
+        properties[f"{_SCHEMA}.numPartCols"] = str(len(partition_by))
+        properties |= {f"{_SCHEMA}.partCol.{number}": name for number, name in enumerate(partition_by)}
+    return properties
 
 
 def _zoned(kind: Any) -> Any:
-    """A type with Hive's one timestamp in it: Spark believes a schema only if it is the metastore's own."""
+    """A type with Hive's only timestamp type: Spark ignores a schema that differs from the metastore's."""
     if isinstance(kind, dict):
         return {name: _zoned(inner) for name, inner in kind.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(kind, list):
@@ -73,7 +73,7 @@ def _inner(field: Field, table: str, path: str) -> str:
     name = str(field["name"])
     if not re.fullmatch(r"\w+", name):
         raise TableError(
-            f"table {table}: Hive cannot hold {path}.{name}",
+            f"table {table}: Hive does not support the field name {path}.{name}",
             hint="use letters, digits and _ in the names of fields",
         )
     return f"{name.lower()}:{_type(field['type'], table, f'{path}.{name}')}"

@@ -1,0 +1,1 @@
+"""`gearshift init` and `gearshift demo`: projects and stories."""

@@ -1,0 +1,1 @@
+"""`gearshift topic`: its commands, and what they share."""

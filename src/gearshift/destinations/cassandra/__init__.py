@@ -1,0 +1,1 @@
+"""Cassandra: rows upserted by key."""

@@ -1,0 +1,1 @@
+"""Destinations that send messages: SMS, e-mail and webhooks."""

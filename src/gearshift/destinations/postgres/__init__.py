@@ -1,0 +1,1 @@
+"""PostgreSQL: rows and their offsets in one transaction."""

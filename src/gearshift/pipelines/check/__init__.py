@@ -1,0 +1,1 @@
+"""What a pipeline can run in, and whether it can resume from its checkpoint."""

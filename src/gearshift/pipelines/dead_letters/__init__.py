@@ -1,0 +1,1 @@
+"""Dead letters of pipelines: pending in the ledger until they are written or lost."""

@@ -1,0 +1,1 @@
+"""Intervals of a calendar: which are due, running one, and the log of each."""

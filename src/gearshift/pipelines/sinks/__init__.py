@@ -1,0 +1,1 @@
+"""Table targets: batches over whole tables, and rows a table cannot hold."""

@@ -1,0 +1,1 @@
+"""Deliveries of a running app: their consumers as processes."""

@@ -1,0 +1,53 @@
+"""The console of a running app, and the file through which other terminals find it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from gearshift.alert import Alert
+from gearshift.connection import Connection
+from gearshift.console.alerts import Alerts
+from gearshift.console.console import Console, Running
+from gearshift.console.live import Live
+from gearshift.console.runner_info import RunnerInfo
+from gearshift.console.server import ConsoleServer
+from gearshift.settings import Settings
+from gearshift.stack.processes.service import Pid
+
+
+def make_console(
+    running: Running,
+    settings: Settings,
+    connection: Connection,
+    *,
+    file: Path | None,
+    read_only: bool,
+    spark: Pid | None,
+    notify: Callable[[list[Alert]], None],
+) -> ConsoleServer:
+    """The console of a running app, to be opened; the file names its address and token."""
+    console = Console(
+        settings=settings,
+        connection=connection,
+        live=Live(running.status, Alerts().of, notify),
+        running=running,
+        file=str(file) if file else None,
+        read_only=read_only,
+    )
+    server = ConsoleServer(console)
+    pid = Pid.of(os.getpid())
+    assert pid is not None
+    RunnerInfo(
+        app=running.app.name,
+        file=str(file or ""),
+        pid=pid,
+        spark_pid=spark,
+        host=settings.console_host,
+        port=server.port,
+        https=server.access.https,
+        token=server.access.token,
+        page=server.page,
+    ).write(settings.home)
+    return server

@@ -1,0 +1,52 @@
+"""Ensures that one process at a time works on the checkpoints of a folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gearshift.console.runner_info import RunnerInfo
+from gearshift.errors import RunnerError
+from gearshift.stack.processes.service import Pid
+from gearshift.storage.shared_files import private_home
+
+_SPARK_ENDS_WITHIN = 20.0
+
+
+@contextmanager
+def lock_home(home: Path, *, progress: Callable[[str], None]) -> Generator[None]:
+    """Lock the folder, and wait until the Spark of an earlier runner that died no longer writes its checkpoints."""
+    home = private_home(home)
+    with (home / "runner.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = RunnerInfo.read(home)
+            who = f"{other.app}, process {other.pid.number}" if other else "another process"
+            raise RunnerError(
+                f"a runner is already running in {home} ({who})", hint="stop it, or use another folder"
+            ) from None
+        last = RunnerInfo.read(home)
+        if last is not None and last.spark_pid is not None and last.spark_pid.alive:
+            progress("waiting for the Spark of the last run to end")
+            _end(last.spark_pid)
+        RunnerInfo.remove(home)
+        yield
+
+
+def _end(spark: Pid) -> None:
+    """Wait for Spark, which exits after its Python process; kill it if it does not."""
+    until = time.monotonic() + _SPARK_ENDS_WITHIN
+    while spark.alive and time.monotonic() < until:
+        if time.monotonic() > until - _SPARK_ENDS_WITHIN / 2:
+            os.kill(spark.number, signal.SIGKILL)
+        time.sleep(0.05)
+    if spark.alive:
+        raise RunnerError(
+            f"the Spark of the last run, process {spark.number}, does not end", hint="kill the process"
+        )

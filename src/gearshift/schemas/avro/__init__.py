@@ -1,0 +1,1 @@
+"""Avro: schemas of types, resolution of writers' schemas, decoding, and differences between versions."""

@@ -1,0 +1,1 @@
+"""JSON: schemas of types, decoding, and differences between versions of schemas."""

@@ -1,0 +1,1 @@
+"""Change data capture: Debezium connectors in Kafka Connect."""

@@ -1,0 +1,1 @@
+"""Ingests files from a folder, each exactly once."""

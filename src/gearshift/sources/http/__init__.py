@@ -1,0 +1,1 @@
+"""Ingests records over HTTP: POST /topics/NAME."""

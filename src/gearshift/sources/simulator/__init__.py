@@ -1,0 +1,1 @@
+"""Simulated sources: generated values, sent at the rate of a simulated day."""

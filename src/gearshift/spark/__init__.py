@@ -1,0 +1,1 @@
+"""Spark: the session, its Java process, its jobs, and Gearshift's functions inside it."""

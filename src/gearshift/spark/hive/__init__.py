@@ -1,0 +1,1 @@
+"""Hive's metastore, through the client in Spark's Java process."""

@@ -1,0 +1,1 @@
+"""Jars and archives: listed in a lock file, downloaded once per user, verified."""

@@ -1,0 +1,1 @@
+"""The local services, one file each: configuration, start command and readiness check."""

@@ -1,0 +1,1 @@
+"""Reading the rows of a table's version, with Spark or DuckDB."""

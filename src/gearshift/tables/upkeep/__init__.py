@@ -1,0 +1,1 @@
+"""Compaction, vacuum and rewriting of tables."""

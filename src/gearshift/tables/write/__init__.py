@@ -1,0 +1,1 @@
+"""Writing tables: appends, overwrites, upserts, and the commits that make them visible."""

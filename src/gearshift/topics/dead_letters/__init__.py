@@ -1,0 +1,1 @@
+"""Dead letters: writing them to TOPIC.dlq, listing, replaying and discarding them."""

@@ -1,0 +1,1 @@
+"""Consumer groups seen from outside: offsets, members, lag, back pressure."""

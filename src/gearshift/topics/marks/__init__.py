@@ -1,0 +1,1 @@
+"""Marks of processed records, in compacted topics."""
