@@ -202,7 +202,7 @@ def left(runner: Runner, name: str, gear: Gear) -> int:
     """Records that are not processed: by the ledger, or in real-time by the consumers' own lag."""
     ends = runner.context.admin.stable_offsets([events.name])
     if gear is REAL:
-        figures = runner._rates.figures[name] if runner._rates is not None else None  # pyright: ignore[reportPrivateUsage]
+        figures = runner.pipelines.rates.figures.get(name)
         return figures.lag if figures is not None else 1
     done = runner.supervisors[name].ledger.ends
     return sum(ends.values()) - count_between({}, done)

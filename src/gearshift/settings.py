@@ -6,10 +6,8 @@ Unknown keys are errors. A table `[profile.NAME]` in the file overrides the rest
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -30,13 +28,12 @@ from pydantic import (
 from gearshift.errors import DefinitionError, SettingsError
 from gearshift.freshness import Freshness
 from gearshift.redaction import hide, hide_in_url, hide_named
+from gearshift.settings_sources import FILE, from_environ, from_file, merge, origin, reject_unknown
 from gearshift.storage.access import register
 from gearshift.storage.location import as_uri
 from gearshift.storage.settings import Storage
 
-FILE = "gearshift.toml"
 _REGISTRY_ACCOUNT = "basic.auth.user.info"
-PREFIX = "GEARSHIFT_"
 KNOWN_SERVICES = ("cassandra", "postgres", "mariadb", "connect", "hdfs")
 OPTIONAL_PROCESSES = (*KNOWN_SERVICES, "hdfs-datanode")
 CLIENT_PROPERTIES = (
@@ -262,10 +259,10 @@ def load(
     folder = folder or Path.cwd()
     environ = os.environ if environ is None else environ
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
-    from_environ = _from_environ(environ)
+    variables = from_environ(environ, Settings.model_fields)
     path = folder / FILE
-    from_file = _from_file(path)
-    profiles = from_file.pop("profile", {})
+    written = from_file(path)
+    profiles = written.pop("profile", {})
     if not isinstance(profiles, dict) or not all(isinstance(laid, dict) for laid in profiles.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         raise SettingsError(
             "profile is not a setting of the file",
@@ -273,7 +270,7 @@ def load(
             file=str(path),
         )
     profiles = cast("dict[str, dict[str, Any]]", profiles)
-    name = chosen.get("profile") or from_environ.get("profile")
+    name = chosen.get("profile") or variables.get("profile")
     if name is not None:
         if name not in profiles:
             raise SettingsError(
@@ -281,13 +278,13 @@ def load(
                 hint=f"use {', '.join(profiles)}" if profiles else f"add [profile.{name}] to {FILE}",
                 file=str(path),
             )
-        from_file = _merge(from_file, profiles[name])
-    _reject_unknown(from_file, path)
-    merged = _merge(_merge(from_file, from_environ), chosen)
+        written = merge(written, profiles[name])
+    reject_unknown(written, path, Settings.model_fields)
+    merged = merge(merge(written, variables), chosen)
     home = merged.get("home", ".gearshift")
     if not isinstance(home, str | Path) or not str(home) or "\0" in str(home):
         raise SettingsError(
-            "setting home: is not the path of a folder", hint=_origin("home", chosen, from_environ, path)
+            "setting home: is not the path of a folder", hint=origin("home", chosen, variables, path)
         )
     merged["home"] = folder / home
     try:
@@ -296,9 +293,7 @@ def load(
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "registry_url"
         message = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(
-            f"setting {key}: {message}", hint=_origin(key, chosen, from_environ, path)
-        ) from None
+        raise SettingsError(f"setting {key}: {message}", hint=origin(key, chosen, variables, path)) from None
 
 
 def _without_account(url: object) -> tuple[object, str | None]:
@@ -321,69 +316,3 @@ def _plain(value: object) -> Any:
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in cast("dict[str, Any]", value).items()}
     return str(value) if isinstance(value, Path) else value
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"not valid TOML: {error}", hint="fix the file", file=str(path)) from None
-    except OSError as error:
-        raise SettingsError(f"cannot read the file: {error.strerror}", file=str(path)) from None
-
-
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for variable, value in environ.items():
-        if not variable.startswith(PREFIX):
-            continue
-        name, _, entry = variable.removeprefix(PREFIX).lower().partition("__")
-        if name not in Settings.model_fields:
-            raise SettingsError(f"unknown setting {variable}", hint=_suggest(name))
-        if entry:  # GEARSHIFT_KAFKA__SASL_USERNAME=… is kafka."sasl.username"
-            entries = found.setdefault(name, {})
-            if not isinstance(entries, dict):
-                raise SettingsError(f"{PREFIX}{name.upper()} and {variable} are both set", hint="keep one")
-            entries[entry if name == "storage" else entry.replace("_", ".")] = value
-        elif name in found:
-            raise SettingsError(f"{variable} and {variable}__… are both set", hint="keep one")
-        else:
-            found[name] = value
-    return found
-
-
-def _reject_unknown(found: Mapping[str, Any], path: Path) -> None:
-    for name in found:
-        if name not in Settings.model_fields:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            # As a key, as a table, or as a table of a profile.
-            key = re.compile(rf'\s*(\[\s*(profile\.[^.\]]+\.)?)?"?{re.escape(name)}"?\s*[=.\]]')
-            line = next((n for n, text in enumerate(lines, 1) if key.match(text)), None)
-            raise SettingsError(f"unknown setting {name!r}", hint=_suggest(name), file=str(path), line=line)
-
-
-def _suggest(name: str) -> str:
-    close = difflib.get_close_matches(name, Settings.model_fields, 1)
-    return f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(Settings.model_fields)}"
-
-
-def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
-    for name, value in over.items():
-        below = merged.get(name)
-        if isinstance(value, dict) and isinstance(below, dict):
-            merged[name] = {**cast("dict[str, Any]", below), **cast("dict[str, Any]", value)}
-        else:
-            merged[name] = value
-    return merged
-
-
-def _origin(key: str, chosen: Mapping[str, Any], from_environ: Mapping[str, Any], path: Path) -> str:
-    name = key.split(".")[0]
-    if name in chosen:
-        return f"change --{'with' if name == 'services' else name.replace('_', '-')}"
-    if name in from_environ:
-        return f"change {PREFIX}{name.upper()}"
-    return f"change it in {path}"
