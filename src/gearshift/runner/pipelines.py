@@ -92,11 +92,11 @@ class Pipelines:
 
     def shift_for(self, name: str, gear: str, now: bool, emit: Emit, hold: str | None) -> None:
         """Shift a pipeline, and emit each step and the result; "auto" lets its gearbox decide again."""
-        if gear == AUTO:
-            self.release(name)
-            emit({"released": self.why(name)})
-            return
         try:
+            if gear == AUTO:
+                self.release(name)
+                emit({"released": self.why(name)})
+                return
             done = self.shift(
                 name,
                 Gear.named(gear),

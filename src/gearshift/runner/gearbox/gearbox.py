@@ -119,11 +119,16 @@ class Gearbox:
             except BaseException:
                 self._keep(before)
                 raise
+            try:
+                self._decide(datetime.now(UTC), works=self._works())  # `why` is asked next
+            except Exception:
+                log.exception("%s: the gearbox could not decide", self.supervisor.pipeline.name)
 
     def release(self) -> None:
         """Decide again, whatever a person has chosen."""
         with self._lock:
             self._keep(None)
+            self.decision = None  # it was about what the person chose
 
     def _keep(self, hold: Hold | None) -> None:
         self._memory = replace(self._memory, hold=hold)
