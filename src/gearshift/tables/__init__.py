@@ -4,7 +4,7 @@ from gearshift.storage.location import table_uri
 from gearshift.tables.columns import quoted
 from gearshift.tables.describing import as_json, describe_change, describe_columns, describe_table
 from gearshift.tables.hive import HiveTable, Metastore, Published, publish, require_linkable
-from gearshift.tables.read.changes import changed_since, newest_version
+from gearshift.tables.read.changes import LoggedCommit, changed_since, commits_back_to, newest_version
 from gearshift.tables.read.snapshot import (
     Change,
     Snapshot,
@@ -16,7 +16,16 @@ from gearshift.tables.read.snapshot import (
 )
 from gearshift.tables.read.spark import load
 from gearshift.tables.read.sql import Answer, Limits, find, names, rows, sql, travels
-from gearshift.tables.read.tallies import BY_NAME, Bound, Tally, Times, column_names, tallies, times
+from gearshift.tables.read.tallies import (
+    BY_NAME,
+    Bound,
+    Tally,
+    Times,
+    column_names,
+    tallies,
+    times,
+    times_of_files,
+)
 from gearshift.tables.read.unreadable import (
     literal,
     unreadable,
@@ -38,6 +47,7 @@ __all__ = [
     "Compaction",
     "HiveTable",
     "Limits",
+    "LoggedCommit",
     "Metastore",
     "Published",
     "Snapshot",
@@ -50,6 +60,7 @@ __all__ = [
     "changed_since",
     "check_upsert",
     "column_names",
+    "commits_back_to",
     "compact",
     "describe_change",
     "describe_columns",
@@ -74,6 +85,7 @@ __all__ = [
     "table_uri",
     "tallies",
     "times",
+    "times_of_files",
     "travels",
     "unreadable",
     "unreadable_words",

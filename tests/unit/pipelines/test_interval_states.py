@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +20,7 @@ from gearshift.pipelines.intervals.bounds import bounds
 from gearshift.pipelines.intervals.log import Entry, Failure, Input, IntervalLog
 from gearshift.pipelines.intervals.states import State, Survey, survey
 from gearshift.storage.folders import LocalFolder
+from gearshift.storage.location import local_path
 from tests.arrow_frames import ArrowFrame, declared
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -50,6 +52,13 @@ class Shop:
         sales = self.pipeline.tables["sales"]
         tables.append(declared("sales"), self.uri(sales), frame, writer="w", batch_id=self._batches)
         self._batches += 1
+
+    def drop(self) -> None:
+        """Remove the table of sales; the next sale creates it again."""
+        folder = local_path(self.uri(self.pipeline.tables["sales"]))
+        assert folder is not None
+        shutil.rmtree(folder)
+        self._batches = 0
 
     def survey(self, now: datetime = NOON) -> Survey:
         return survey(self.pipeline, BERLIN, self.uri, self.log, now)
@@ -85,7 +94,7 @@ class Shop:
                     )
                 },
                 began=began,
-                seconds=1,
+                seconds=0,
                 version=commit.version,
                 why="test",
             )

@@ -23,7 +23,9 @@ def kind_of_time(pipeline: Pipeline, name: str, column: str, fields: Sequence[di
     kind = kinds.get(column)
     if kind is None:
         raise _refused(
-            pipeline, f"table {table} has no column {column}, which by= names", f"it has {', '.join(kinds)}"
+            pipeline,
+            f"table {table} has no column {column}, which event_time= names",
+            f"it has {', '.join(kinds)}",
         )
     if kind not in ("timestamp", "date"):
         raise _refused(

@@ -165,7 +165,7 @@ class IntervalSchedule:
             if versions == self._seen.versions:
                 return
         clock = monotonic()
-        self._seen = survey(self._pipeline, self._zone, self._context.table_uri, self._log, now)
+        self._seen = survey(self._pipeline, self._zone, self._context.table_uri, self._log, now, self._seen)
         self._survey_at = now + max(_SURVEY_EVERY, timedelta(seconds=_SURVEY_SHARE * (monotonic() - clock)))
         self._to_run = [status for status in self._seen.of(*_WHY) if self._is_fed(status.interval)]
         # The next interval whose grace period ends; the interval itself may have ended already.

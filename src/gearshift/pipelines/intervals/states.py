@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from gearshift.calendars import Interval, interval_at, intervals_between
 from gearshift.definitions import Intervals, Pipeline, Table
 from gearshift.pipelines.intervals.bounds import bounds, kind_of_time
 from gearshift.pipelines.intervals.log import Entry, Failure, Input, IntervalLog
+from gearshift.pipelines.intervals.touched import Read, touched
 
 _EMPTY_IN_A_ROW = 1000  # a longer gap means a row with an invalid time
 _MINUTE = timedelta(minutes=1)
@@ -54,6 +55,18 @@ class Survey:
     """By source, its table's version."""
     without_time: int
     """Rows without an event time, which belong to no interval."""
+    at: datetime
+    """When these versions had been read."""
+    changed: frozenset[Interval]
+    """The intervals whose rows have changed since they ran."""
+
+    def unchanged(self) -> dict[Interval, Entry]:
+        """The runs whose rows were the same in these versions."""
+        return {
+            status.interval: status.entry
+            for status in self.statuses
+            if status.entry is not None and status.interval not in self.changed
+        }
 
     def of(self, *states: State) -> list[Status]:
         """The intervals in one of these states, oldest first."""
@@ -66,13 +79,18 @@ def survey(
     table_uri: Callable[[Table], str],
     log: IntervalLog,
     now: datetime,
+    earlier: Survey | None = None,
 ) -> Survey:
-    """Every interval from the first that has rows to the current one."""
+    """Every interval from the first that has rows to the current one.
+
+    After an `earlier` survey only what was committed since is looked at for changes.
+    """
     intervals = pipeline.intervals
     assert intervals is not None
     versions = {
         name: tables.read_paths(table_uri(source)).version for name, source in pipeline.tables.items()
     }
+    at = datetime.now(UTC)  # of the commits' clock
     found: set[Interval] = set()
     without = 0
     kinds: dict[str, str] = {}
@@ -95,14 +113,20 @@ def survey(
     ours = {each for each in _filled(pipeline, zone, found, now) | set(failed) if intervals.has(each)}
     target = table_uri(_target(pipeline))
     newest = tables.read_paths(target).version if tables.exists(target) else -1
-    changed = _changed(pipeline, table_uri, done, kinds, versions)
+    changed = _changed(pipeline, zone, table_uri, done, kinds, versions, earlier)
     statuses = [
         _status(
             intervals, interval, done.get(interval), failed.get(interval), newest, changed.get(interval), now
         )
         for interval in sorted(ours | set(done))
     ]
-    return Survey(statuses=tuple(statuses), versions=versions, without_time=without)
+    return Survey(
+        statuses=tuple(statuses),
+        versions=versions,
+        without_time=without,
+        at=at,
+        changed=frozenset(changed),
+    )
 
 
 def _status(
@@ -161,22 +185,37 @@ def _filled(pipeline: Pipeline, zone: tzinfo, found: set[Interval], now: datetim
 
 def _changed(
     pipeline: Pipeline,
+    zone: tzinfo,
     table_uri: Callable[[Table], str],
     done: dict[Interval, Entry],
     kinds: dict[str, str],
     versions: dict[str, int],
+    earlier: Survey | None,
 ) -> dict[Interval, int]:
     """The intervals whose rows have changed since they ran, with the number of added rows."""
     assert pipeline.intervals is not None
+    unchanged = earlier.unchanged() if earlier is not None else {}
+
+    def read(interval: Interval, entry: Entry, name: str) -> Read:
+        """The latest version of a source in which the rows of a run were seen."""
+        version = entry.inputs[name].version
+        if earlier is not None and unchanged.get(interval) == entry and version <= earlier.versions[name]:
+            return Read(earlier.versions[name], earlier.at)
+        return Read(version, entry.began + timedelta(seconds=entry.seconds))
+
     found: dict[Interval, int] = {}
     for name, column in pipeline.intervals.event_time.items():
-        before = {
-            interval: entry.inputs[name]
-            for interval, entry in done.items()
-            if name in entry.inputs and entry.inputs[name].version != versions[name]
-        }
+        is_date = kinds[name] == "date"
         uri = table_uri(pipeline.tables[name])
-        for columns, entries in _by_digest(uri, before).items():
+        before = {interval: entry.inputs[name] for interval, entry in done.items() if name in entry.inputs}
+        seen = {interval: read(interval, done[interval], name) for interval in before}
+        suspects = touched(
+            uri,
+            column,
+            seen,
+            lambda minutes, is_date=is_date: _holding(pipeline, zone, minutes, is_date=is_date),
+        )
+        for columns, entries in _by_digest(uri, {each: before[each] for each in sorted(suspects)}).items():
             tallies = tables.tallies(
                 uri,
                 column,
@@ -185,9 +224,9 @@ def _changed(
                 columns=columns,
             )
             for interval, tally in zip(entries, tallies, strict=True):
-                read = before[interval]
-                if (tally.rows, tally.digest) != (read.rows, read.digest):
-                    found[interval] = found.get(interval, 0) + max(0, tally.rows - read.rows)
+                known = before[interval]
+                if (tally.rows, tally.digest) != (known.rows, known.digest):
+                    found[interval] = found.get(interval, 0) + max(0, tally.rows - known.rows)
     return found
 
 

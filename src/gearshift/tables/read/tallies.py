@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,6 +14,7 @@ from deltalake.exceptions import DeltaError
 from gearshift.calendars import EARLIEST, LATEST
 from gearshift.errors import TableError
 from gearshift.storage.location import StorageOptions
+from gearshift.storage.object_store import Store
 from gearshift.tables.columns import Field
 from gearshift.tables.read.snapshot import fields_in, open_table, read_paths
 from gearshift.tables.read.sql import fresh_connection, show_table
@@ -48,16 +50,36 @@ def times(
     """The minutes of a table's rows, by a column of dates or times."""
     with fresh_connection() as connection:
         show_table(connection, "rows", uri, storage_options, version)
-        at = _microseconds(column)
-        low, high = _as_microseconds(EARLIEST), _as_microseconds(LATEST)
         result = connection.execute(
-            f"SELECT CASE WHEN {at} BETWEEN {low} AND {high} THEN {at} // 60000000 END, count(*) "
-            "FROM rows GROUP BY 1 ORDER BY 1"
+            f"SELECT {_minute(column)}, count(*) FROM rows GROUP BY 1 ORDER BY 1"
         ).fetchall()
     return Times(
         minutes=tuple(_EPOCH + minute * timedelta(minutes=1) for minute, _ in result if minute is not None),
         without=sum(rows for minute, rows in result if minute is None),
     )
+
+
+def times_of_files(
+    uri: str, column: str, paths: Sequence[str], *, storage_options: StorageOptions = None
+) -> list[Times]:
+    """The times of the rows in each of these files of a table, also in some that it no longer has."""
+    if not paths:
+        return []
+    schema = open_table(uri, storage_options).schema()
+    files = Store(uri, storage_options).dataset(
+        schema, [(path, {}) for path in paths], numbered="gearshift_file"
+    )
+    minutes: dict[int, list[datetime]] = defaultdict(list)
+    without = Counter[int]()
+    with fresh_connection() as connection:
+        connection.register("rows", files)
+        query = f"SELECT gearshift_file, {_minute(column)}, count(*) FROM rows GROUP BY 1, 2 ORDER BY 1, 2"
+        for number, minute, rows in connection.execute(query).fetchall():
+            if minute is None:
+                without[number] += rows
+            else:
+                minutes[number].append(_EPOCH + minute * timedelta(minutes=1))
+    return [Times(minutes=tuple(minutes[number]), without=without[number]) for number in range(len(paths))]
 
 
 def tallies(
@@ -141,6 +163,12 @@ def _by_name(fields: Sequence[Field], path: str = "", label: str = "") -> str:
 
 def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _minute(column: str) -> str:
+    """The number of a time's minute; null for one without a calendar."""
+    at, low, high = _microseconds(column), _as_microseconds(EARLIEST), _as_microseconds(LATEST)
+    return f"CASE WHEN {at} BETWEEN {low} AND {high} THEN {at} // 60000000 END"
 
 
 def _microseconds(column: str) -> str:
