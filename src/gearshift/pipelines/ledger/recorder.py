@@ -20,6 +20,7 @@ from gearshift.pipelines.dead_letters.pending import Pending, between
 from gearshift.pipelines.ledger.checkpoint import flat
 from gearshift.pipelines.ledger.decisions import Decided
 from gearshift.pipelines.ledger.ledger import Batch, Ledger, Run
+from gearshift.pipelines.ledger.mirror import Mirror
 from gearshift.pipelines.ledger.reconciliation import (
     describe_restored_checkpoint,
     rebuild,
@@ -65,7 +66,7 @@ class Recorder:
         self._lock = threading.RLock()
         self.letters = Backlog(context, pipeline, letters, self.ledger, self._lock)
         self._reports: queue.Queue[Progress | None] = queue.Queue()
-        self._mirrored = -1
+        self._mirror = Mirror(pipeline.name, self._commit_offsets)
         self._rows: dict[int, tuple[int | None, int]] = {}
         self._changed = threading.Condition(self._lock)
         self._closing = False
@@ -352,22 +353,20 @@ class Recorder:
         while True:
             with self._changed:
                 while (entry := self.letters.next_entry(closing=self._closing)) is None and (
-                    self._mirrored == self.ledger.last_batch
+                    not self._mirror.is_due(self.ledger.last_batch, closing=self._closing)
                 ):
                     if self._closing:
                         return
-                    due = self.letters.due
+                    due = min(
+                        (at for at in (self.letters.due, self._mirror.due) if at is not None), default=None
+                    )
                     self._changed.wait(None if due is None else max(0.05, due - time.monotonic()))
-                newest = self.ledger.last_batch
-            if self._mirrored != newest and self._pipeline.topics:
-                self._mirror()
-            self._mirrored = newest
+                newest, closing = self.ledger.last_batch, self._closing
+            if self._mirror.is_due(newest, closing=closing):
+                self._mirror.commit(newest, closing=closing)
             if entry is not None:
                 self.letters.write(entry)
 
-    def _mirror(self) -> None:
-        """Commit the offsets to a consumer group with the pipeline's name: Spark commits none, and Kafka's tools show its lag."""
-        try:
+    def _commit_offsets(self) -> None:
+        if self._pipeline.topics:
             self._context.admin.mirror_group(self._context.query_name(self._pipeline), flat(self.ledger.ends))
-        except GearshiftError as error:
-            log.warning("%s: offsets not mirrored: %s", self._pipeline.name, error)
