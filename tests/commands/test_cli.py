@@ -215,6 +215,13 @@ def test_an_app_that_cannot_be_read_is_shown_with_its_line(tmp_path: Path) -> No
         (tmp_path / "app.py").write_text(f"from pyspark.sql import functions as F\nHIGH = {column}\n")
         said = failed(tmp_path, "check", "app.py", code=2)
         assert "error: a column is built before Spark starts (app.py:2)\nhint: build it inside" in said
+    (tmp_path / "app.py").write_text(
+        "from pyspark.sql import functions as F\n\n@F.udf('double')\ndef taxed(amount: float) -> float: ...\n"
+    )
+    assert (
+        "error: the type of a UDF is a text, which needs a started Spark (app.py:3)\nhint: use a type such"
+        in failed(tmp_path, "check", "app.py", code=2)
+    )
 
 
 def test_a_shift_without_a_runner_fails_and_says_how_to_start_one(tmp_path: Path) -> None:
