@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -222,6 +223,17 @@ def test_an_app_that_cannot_be_read_is_shown_with_its_line(tmp_path: Path) -> No
         "error: the type of a UDF is a text, which needs a started Spark (app.py:3)\nhint: use a type such"
         in failed(tmp_path, "check", "app.py", code=2)
     )
+
+
+def test_a_port_of_the_console_that_is_taken_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = failed(tmp_path, "run", "app.py", code=1, GEARSHIFT_CONSOLE_PORT=str(port))
+    assert said.splitlines() == [
+        f"error: cannot listen on 127.0.0.1, port {port}: Address already in use",
+        "hint: set another console_port or console_host",
+    ]
 
 
 def test_a_shift_without_a_runner_fails_and_says_how_to_start_one(tmp_path: Path) -> None:

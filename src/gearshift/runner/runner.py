@@ -33,7 +33,7 @@ from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.notifying import Notifier
 from gearshift.runner.pipelines import Pipelines
 from gearshift.runner.registering import make_topics
-from gearshift.runner.serving import make_console
+from gearshift.runner.serving import make_console, require_ready
 from gearshift.runner.single_runner import lock_home
 from gearshift.runner.sources import SupervisedSource, sources_of
 from gearshift.runner.supervisors import await_readers
@@ -45,7 +45,6 @@ from gearshift.spark.session import jars_for, open_session
 from gearshift.stack.processes.restarts import ServiceSupervisor
 from gearshift.stack.processes.service import Pid
 from gearshift.stack.services.optional import local_services
-from gearshift.storage.reaching import require_all_reachable
 from gearshift.topics import Admin, DeadLetters
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class Runner:
 
     def _start(self) -> None:
         self._exit.enter_context(lock_home(self.settings.home, progress=self._progress))
-        require_all_reachable(self.settings.checkpoints_uri, self.settings.warehouse_uri)
+        require_ready(self.settings)
         with ThreadPoolExecutor(1) as pool:
             spark = self._start_spark(pool)
             # Planning needs only Spark, so it is finished by the time the slowest service is ready.

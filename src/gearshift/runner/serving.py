@@ -12,9 +12,16 @@ from gearshift.console.alerts import Alerts
 from gearshift.console.console import Console, Running
 from gearshift.console.live import Live
 from gearshift.console.runner_info import RunnerInfo
-from gearshift.console.server import ConsoleServer
+from gearshift.console.server import ConsoleServer, require_free_port
 from gearshift.settings import Settings
 from gearshift.stack.processes.service import Pid
+from gearshift.storage.reaching import require_all_reachable
+
+
+def require_ready(settings: Settings) -> None:
+    """Require what an app cannot start itself: its stores, and the port of its console."""
+    require_all_reachable(settings.checkpoints_uri, settings.warehouse_uri)
+    require_free_port(settings)
 
 
 def make_console(
