@@ -214,7 +214,9 @@ def proof(ledger: Ledger) -> str:
     longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
     replayed = f"{'at least ' if ledger.at_least else ''}{ledger.replayed:,} replayed"
     lost = f", [red]{ledger.lost:,} lost and accepted[/]" if ledger.lost else ""
-    return f"{records:,} records in {len(ledger.runs)} runs: {verdict}{lost}, {replayed}{longest}"
+    read = f"{records:,} record{'' if records == 1 else 's'}"
+    runs = f"{len(ledger.runs)} run{'' if len(ledger.runs) == 1 else 's'}"
+    return f"{read} in {runs}: {verdict}{lost}, {replayed}{longest}"
 
 
 def show_reports(reports: list[dict[str, Any]]) -> None:
