@@ -1,4 +1,4 @@
-"""A score event: what the game servers send and the topic holds."""
+"""The values of the topics."""
 
 from __future__ import annotations
 
@@ -16,3 +16,28 @@ class Score:
     player: str
     points: int
     scored_at: datetime
+
+
+@dataclass
+class PlayerPoints:
+    board: str  # a tournament, or "overall"
+    player: str
+    points: int
+    scores: int  # the number of events behind the points: the highest is the newest
+    last_scored_at: datetime
+
+
+@dataclass
+class Place:
+    place: int
+    player: str
+    points: int
+
+
+@dataclass
+class Leaderboard:
+    tournament: str
+    best: list[Place]
+    players: int
+    scores: int
+    last_scored_at: datetime

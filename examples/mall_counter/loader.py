@@ -28,8 +28,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from dates import Hints, Order, clock_of, date_of, is_ambiguous, offset_of, order_of, split
-from door import STREET, DoorReport
 from files import CALIT2_IN, ORDER, File, Head, Row, files_of, head_of, text_of
+from values import STREET, DoorReport
 from wide import ROW_NUMBERS, sensors_of
 
 from gearshift.errors import WrongFileError

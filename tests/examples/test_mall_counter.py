@@ -29,7 +29,7 @@ counter = stories.load("mall_counter", "mall_counter")
 loader = stories.load("mall_counter", "loader")
 simulator = stories.load("mall_counter", "simulator")
 truth = stories.load("mall_counter", "truth")
-DoorReport = stories.load("mall_counter", "door").DoorReport
+DoorReport = stories.load("mall_counter", "values").DoorReport
 
 
 def read(name: str, **options: Any) -> list[tuple[str, str, int, int]]:
