@@ -30,7 +30,7 @@ def run(
         ),
     ] = False,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let the pages of the console show, but not change anything.")
+        bool, typer.Option("--read-only", help="Make the pages of the console read-only.")
     ] = False,
 ) -> None:
     """Run an app until Ctrl-C: stack, topics, schemas, pipelines, deliveries and sources."""
@@ -133,7 +133,7 @@ def why(
     pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say why a running pipeline is in its gear, and what would change it."""
+    """Explain why a running pipeline is in its gear, and what would change it."""
     from gearshift.console.client import ask
 
     found = next(iter(ask(read_settings().home, "GET", f"/api/pipelines/{quote(pipeline, safe='')}/why")))

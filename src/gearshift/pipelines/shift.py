@@ -85,7 +85,7 @@ def shift(
                 _run(supervisor, before, f"rollback: {error.what}", stopped, on_step)
             back = "batch waits for its next run" if before is Gear.BATCH else f"{before} runs"
             raise ShiftError(
-                f"{gear} did not work, {back} again: {error.what}",
+                f"{gear} failed, {back} again: {error.what}",
                 hint=error.hint,
                 pipeline=pipeline.name,
                 file=error.file,

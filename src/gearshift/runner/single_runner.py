@@ -33,7 +33,7 @@ def lock_home(home: Path, *, progress: Callable[[str], None]) -> Generator[None]
             ) from None
         last = RunnerInfo.read(home)
         if last is not None and last.spark_pid is not None and last.spark_pid.alive:
-            progress("waiting for the Spark of the last run to end")
+            progress("waiting for Spark from the last run to exit")
             _end(last.spark_pid)
         RunnerInfo.remove(home)
         yield
@@ -48,5 +48,5 @@ def _end(spark: Pid) -> None:
         time.sleep(0.05)
     if spark.alive:
         raise RunnerError(
-            f"the Spark of the last run, process {spark.number}, does not end", hint="kill the process"
+            f"Spark from the last run, process {spark.number}, is still running", hint="kill the process"
         )

@@ -159,7 +159,7 @@ class GroupConsumer:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit and wait for the broker's answer.
 
-        NotAMemberError if this consumer is not a member of the group any longer; RetriableError if no broker
+        NotAMemberError if this consumer is no longer a member of the group; RetriableError if no broker
         accepted the commit, which can take a minute. Not for use within a callback.
         """
         if not offsets:
@@ -203,9 +203,7 @@ class GroupConsumer:
 
     def _commit_error(self, error: KafkaError | None, reason: str) -> GearshiftError | None:
         if error is not None and error.code() in _NOT_A_MEMBER:
-            return NotAMemberError(
-                f"this consumer is not a member of group {self.group_id} any longer: {reason}"
-            )
+            return NotAMemberError(f"this consumer is no longer a member of group {self.group_id}: {reason}")
         if error is not None and error.code() in _GONE:
             return None  # a deleted topic needs no offsets
         return RetriableError(

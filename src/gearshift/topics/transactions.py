@@ -57,7 +57,7 @@ class TransactionalProducer:
     - RetriableError: the transaction was aborted; the same records can be sent in a new one.
     - ProduceError: a record is larger than its topic allows.
     - NotAMemberError: the group assigned the partitions to another consumer; the transaction was aborted.
-    - FencedError: this producer cannot be used any longer, because another one has its id, or the brokers aborted a
+    - FencedError: this producer can no longer be used, because another one has its id, or the brokers aborted a
       transaction that was open for too long. Only the group's offsets show whether a pending commit took effect.
     """
 
