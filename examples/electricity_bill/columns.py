@@ -25,7 +25,7 @@ _GERMAN = re.compile(
     r"z(ae)?hler.*|z(ae)?hlpunkt|messlokation|marktlokation|datum.*|tag|zeit.*|uhrzeit|von|beginn|startzeit|"
     r"(verbrauch|wert|energie|energiemenge|menge|messwert|bezug)(kwh)?"
 )
-_IN_KWH = re.compile(r"\bkwh\W*$", re.IGNORECASE)  # such as Verbruik (kWh), in any language
+_IN_KWH = re.compile(r"(?<![a-z])kwh\W*$", re.IGNORECASE)  # such as Verbruik (kWh), in any language
 _ORDINAL = re.compile(
     r"(?:hh|h|sp|period|interval|slot|kwh|value|halfhour)?[_ ]?(\d{1,3})", re.ASCII | re.IGNORECASE
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
+import io
 import re
 import zipfile
 from collections.abc import Iterator
@@ -117,15 +119,22 @@ def text_of(file: File) -> Iterator[str]:
     """The lines of a file."""
     try:
         with (
-            gzip.open(file) if isinstance(file, Path) and file.suffix.lower() == ".gz" else file.open("rb")
-        ) as opened:
+            gzip.open(file)
+            if isinstance(file, Path) and file.suffix.lower() == ".gz"
+            else file.open("rb") as opened
+        ):
+            start = opened.read(2)
+            opened.seek(0)
+            if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                yield from io.StringIO(opened.read().decode("utf-16"))
+                return
             for number, line in enumerate(opened):
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 0 else line
                 try:
                     yield line.decode()
                 except UnicodeDecodeError:
                     yield line.decode("latin-1")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, UnicodeError) as error:
         raise WrongFileError(
             f"cannot be read: {error}", hint="name a file of counts", file=str(file)
         ) from error

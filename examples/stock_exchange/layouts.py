@@ -24,6 +24,9 @@ _NAMES = {
     "suspicious": "suspicious",
 }
 _COLUMNS = {name: role for role, names in _NAMES.items() for name in names.split()}
+_CLOCK = re.compile(
+    r"\d{1,6}|0\d*"
+)  # 93000 or 093000123: hours, minutes and seconds rather than milliseconds
 _MILLIS = ("ms", "msofday", "milliseconds", "millisecondssincemidnight", "timems")
 
 
@@ -105,7 +108,7 @@ def _by_header(rows: Sequence[Row], free: bool) -> Layout:
     clocks = [row.cells[time[1]] for row in rows[1:] if len(row.cells) > max(time)] if len(time) == 2 else []
     in_millis = bool(clocks) and (
         all(is_millis(clock) for clock in clocks)
-        and (_plain(header.cells[time[1]]) in _MILLIS or any(len(clock) > len("235959") for clock in clocks))
+        and (_plain(header.cells[time[1]]) in _MILLIS or not any(map(_CLOCK.fullmatch, clocks)))
     )
     return Layout(time, **parts, has_header=True, is_in_millis=in_millis, separator_is_free=free)
 

@@ -114,8 +114,11 @@ def test_a_file_may_have_a_column_for_each_sensor() -> None:
     ]
 
 
-def test_a_file_of_one_door_has_its_name() -> None:
+def test_a_file_of_one_door_has_its_name(tmp_path: Path) -> None:
     assert read("north_door.csv") == [("north_door", "2024-03-29 09:00", 12, 3)]
+    wide = tmp_path / "north_door.csv"  # as Excel saves Unicode text
+    wide.write_bytes((DATA / "north_door.csv").read_text("utf-8-sig").encode("utf-16"))
+    assert loader.load(wide) == loader.load(DATA / "north_door.csv")
 
 
 @pytest.mark.parametrize("header", ["", "FlowID,Date(MM/DD/YY),Time,Count\n"])

@@ -102,6 +102,13 @@ MORNING = list(simulator.simulate(until=simulator.OPENS + timedelta(minutes=7)))
                 ("AAPL", "149.4", "0", "2024-07-01T13:30:00.250000+00:00"),
             ],
         ),
+        (  # hours, minutes, seconds and milliseconds next to their date
+            "clocks.csv",
+            [
+                ("X", "10.6", "0", "2024-01-02T12:30:00.123000+00:00"),
+                ("X", "10.7", "0", "2024-01-02T12:30:01+00:00"),
+            ],
+        ),
         ("xetra.csv", [("SAP", "1139.12", "100", "2024-01-02T09:00:00.123000+00:00")]),
     ],
 )
