@@ -52,6 +52,7 @@ GearshiftError
 │   ├── TableMissingError      a table does not exist
 │   └── InvalidRowsError       the table cannot hold some of the rows
 └── RunnerError                no runner is running, or one already is
+    └── LeaseLostError         another runner has taken this one's checkpoints
 """
 
 from __future__ import annotations
@@ -337,3 +338,7 @@ class InvalidRowsError(TableError):
 
 class RunnerError(GearshiftError):
     """No runner is running, or one already is."""
+
+
+class LeaseLostError(RunnerError):
+    """Another runner has taken this one's checkpoints: this one writes nothing more."""

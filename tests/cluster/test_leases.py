@@ -1,4 +1,4 @@
-"""One runner per checkpoint where there are no locks."""
+"""One runner per app where there are no locks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def folder(request: pytest.FixtureRequest, unique: str, tmp_path: Path) -> S3Fol
 def test_a_second_runner_is_refused_while_the_first_renews_its_lease_and_may_have_it_afterwards(
     folder: S3Folder | HdfsFolder, tmp_path: Path
 ) -> None:
-    lease = RenewedLease(folder, "copy", tmp_path / "here", renewed_every=QUICK)
+    lease = RenewedLease(folder, tmp_path / "here", renewed_every=QUICK)
     with pytest.raises(RunnerError, match=rf"another runner has .*{tmp_path}/here, since .*stop it"):
-        RenewedLease(folder, "copy", tmp_path / "there", renewed_every=QUICK)
+        RenewedLease(folder, tmp_path / "there", renewed_every=QUICK)
     lease.require()
     lease.release()
-    after = RenewedLease(folder, "copy", tmp_path / "there", renewed_every=QUICK)
+    after = RenewedLease(folder, tmp_path / "there", renewed_every=QUICK)
     assert after.number == lease.number + 1
     after.release()
 
@@ -54,7 +54,7 @@ def test_of_many_runners_that_want_a_free_lease_at_the_same_time_one_has_it(
     def want() -> None:
         together.wait()
         try:
-            held.append(RenewedLease(folder, "copy", tmp_path, renewed_every=QUICK))
+            held.append(RenewedLease(folder, tmp_path, renewed_every=QUICK))
         except RunnerError as error:
             refused.append(error)
 
@@ -70,11 +70,11 @@ def test_of_many_runners_that_want_a_free_lease_at_the_same_time_one_has_it(
 def test_who_stood_still_while_another_took_the_lease_writes_nothing(
     folder: S3Folder | HdfsFolder, tmp_path: Path
 ) -> None:
-    stalled = RenewedLease(folder, "copy", tmp_path, renewed_every=3600)  # as one whose threads do not run
+    stalled = RenewedLease(folder, tmp_path, renewed_every=3600)  # as one whose threads do not run
     fenced = Fenced(folder, stalled)
     fenced.write("ledger.json", "old")
     taken = {"id": "x", "host": "far", "pid": 1, "home": "/there", "since": "now"}
-    assert folder.create(f"lease/{stalled.number + 1:08}.json", json.dumps(taken))
+    assert folder.create(f".lease/{stalled.number + 1:08}.json", json.dumps(taken))
     stalled._every = 0.0  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(RunnerError, match="process 1 on far in /there"):
         fenced.write("ledger.json", "new")
@@ -85,10 +85,10 @@ def test_a_lease_that_nobody_renews_is_free_within_ten_seconds(
     folder: S3Folder | HdfsFolder, tmp_path: Path
 ) -> None:
     abandoned = {"id": "x", "host": "far", "pid": 1, "home": "/", "since": "then", "renewed": "never again"}
-    assert folder.create("lease/00000007.json", json.dumps(abandoned))
+    assert folder.create(".lease/00000007.json", json.dumps(abandoned))
     began = time.monotonic()
-    lease = RenewedLease(folder, "copy", tmp_path)
+    lease = RenewedLease(folder, tmp_path)
     assert time.monotonic() - began < 10
     assert lease.number == 8
-    eventually(lambda: folder.names("lease") == ["00000008.json"])
+    eventually(lambda: folder.names(".lease") == ["00000008.json"])
     lease.release()

@@ -98,6 +98,26 @@ class RunnerProcess:
             done = line.get("shifted", done)
         return done
 
+    @property
+    def pids(self) -> tuple[int, int]:
+        """Its process and that of its Spark, while it runs."""
+        info = RunnerInfo.read(self._home)
+        assert info is not None and info.spark_pid is not None and info.pid.number == self._process.pid
+        return info.pid.number, info.spark_pid.number
+
+    def await_said(self, words: str) -> None:
+        """Wait until its output has these words."""
+
+        def found() -> bool:
+            assert self._process.poll() is None, f"the runner ended:\n{self.said()}"
+            return words in self.said()
+
+        eventually(found)
+
+    def await_end(self) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        return self._process.wait(_UP_WITHIN.total_seconds())
+
     def kill(self) -> None:
         """`kill -9`."""
         assert self._process.poll() is None, f"the runner ended by itself:\n{self.said()}"

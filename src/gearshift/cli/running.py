@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -11,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
+from gearshift.cli.output import Output, OutputOption, explain, print_json, read_settings, say
 
 FileArgument = Annotated[
     Path, typer.Argument(help="The Python file that declares the App.", show_default=False)
@@ -29,13 +30,22 @@ def run(
             "--deliveries-only", help="Only add consumers for the deliveries of an app that runs elsewhere."
         ),
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby", help="If another runner of the app works, wait, and take over when it ends."
+        ),
+    ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Let the pages of the console show, but not change anything.")
     ] = False,
 ) -> None:
     """Run an app until Ctrl-C: stack, topics, schemas, pipelines, deliveries and sources."""
+    from gearshift.errors import LeaseLostError
     from gearshift.runner.loading import load_app
 
+    if deliveries_only and standby:
+        raise typer.BadParameter("consumers share the work, so they need no standby", param_hint="--standby")
     settings = read_settings()
     app = load_app(file)
     signal.signal(signal.SIGTERM, _as_interrupt)
@@ -49,10 +59,14 @@ def run(
             return
         from gearshift.runner.runner import Runner
 
-        with Runner(app, settings, file=file, read_only=read_only, progress=say) as runner:
+        with Runner(app, settings, file=file, read_only=read_only, standby=standby, progress=say) as runner:
             say(f"{app.name} is running on {runner.stack.bootstrap_servers}; press Ctrl-C to stop")
             say(f"console: {runner.page}")
-            _show(runner, seconds)
+            try:
+                _show(runner, seconds)
+            except LeaseLostError as error:
+                explain(error)
+                os._exit(1)  # as a killed runner ends: an orderly end would write
     except KeyboardInterrupt:
         say("stopped")
 
@@ -150,20 +164,22 @@ def _can_run(report: dict[str, Any]) -> bool:
     return bool(report["chosen_by"] or report["gears"][report["declared"]]["ok"])
 
 
-def _show(runner: Any, seconds: float | None) -> None:
+def _show(running: Any, seconds: float | None) -> None:
     until = time.monotonic() + seconds if seconds is not None else float("inf")
     if sys.stdout.isatty():
         from rich.live import Live
 
         from gearshift.cli.tables import status_table
 
-        with Live(status_table(runner.status()), refresh_per_second=2) as live:
+        with Live(status_table(running.status()), refresh_per_second=2) as live:
             while time.monotonic() < until:
                 time.sleep(0.5)
-                live.update(status_table(runner.status()))
+                running.require_working()
+                live.update(status_table(running.status()))
     else:
         while time.monotonic() < until:
             time.sleep(min(1.0, max(0.0, until - time.monotonic())))
+            running.require_working()
 
 
 def _as_interrupt(*_: object) -> None:

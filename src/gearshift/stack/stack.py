@@ -108,6 +108,11 @@ class Stack:
         return bool(self._started)
 
     @property
+    def owner(self) -> Pid | None:
+        """The process that started the local services, which end with it; None without any."""
+        return self._state.owner if self._state else None
+
+    @property
     def services(self) -> tuple[Running, ...]:
         """The local services; empty where the settings name an external cluster."""
         return self._state.services if self._state else ()

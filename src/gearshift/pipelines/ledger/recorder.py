@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from gearshift.definitions import Pipeline, Topic
@@ -32,7 +31,7 @@ from gearshift.pipelines.records.replays import count_of_batch, count_replays
 from gearshift.spark.jobs import Tasks
 from gearshift.spark.private import Py4JError
 from gearshift.storage.folders import Folder, open_folder
-from gearshift.storage.lease import Fenced, Lease, take
+from gearshift.storage.lease import Fenced
 from gearshift.topics import DeadLetters
 
 log = logging.getLogger(__name__)
@@ -50,15 +49,11 @@ class Recorder:
 
     def __init__(self, context: Context, pipeline: Pipeline, letters: DeadLetters) -> None:
         folder: Folder = open_folder(context.folder_of(pipeline))
-        with ExitStack() as refused:
-            if pipeline.intervals is None:  # intervals may run concurrently: each has its own file
-                self._lease: Lease | None = take(folder, pipeline.name, home=context.settings.home)
-                refused.callback(self._lease.release)
-                folder = Fenced(folder, self._lease)
-            else:
-                self._lease = None
-            self.ledger = Ledger(folder, context.graph.app, pipeline.name)
-            refused.pop_all()
+        # Intervals may run concurrently, also in other processes: each has its own file.
+        self._lease = context.lease if pipeline.intervals is None else None
+        if self._lease is not None:
+            folder = Fenced(folder, self._lease)
+        self.ledger = Ledger(folder, context.graph.app, pipeline.name)
         self._context = context
         self._pipeline = pipeline
         self._tasks = Tasks(context.spark, pipeline.name)
@@ -104,9 +99,6 @@ class Recorder:
         for thread in self._threads:
             thread.join(timeout=_CLOSE_WITHIN)
         self.letters.close()
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
 
     def require_lease(self) -> None:
         """Raise if another runner has taken the checkpoint."""

@@ -58,6 +58,9 @@ class Deliveries:
     ) -> None:
         self._exit.close()
 
+    def require_working(self) -> None:
+        """Do nothing: the consumer group decides who delivers."""
+
     def status(self) -> dict[str, Any]:
         """Their status as plain data."""
         return {
