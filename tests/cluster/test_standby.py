@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 

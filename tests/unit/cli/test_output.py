@@ -15,6 +15,7 @@ from rich.live import Live
 from gearshift.cli.output import set_up_logging
 from gearshift.errors import DefinitionError, DiskError
 from gearshift.freshness import Freshness
+from gearshift.log_lines import in_json
 from gearshift.storage.shared_files import private_home
 from tests.command import GEARSHIFT
 
@@ -42,6 +43,13 @@ def test_a_log_line_goes_above_the_live_table(
     stderr = capfd.readouterr().err
     assert "went away" not in stderr
     assert "after it" in stderr
+
+
+def test_processes_of_a_command_know_its_log_format(root: logging.Logger) -> None:
+    set_up_logging("text", logging.WARNING)
+    assert not in_json()
+    set_up_logging("json", logging.WARNING)
+    assert in_json()
 
 
 def test_a_folder_that_cannot_be_used_is_an_error_in_a_sentence(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -35,6 +36,7 @@ from gearshift.errors import (
 )
 from gearshift.settings import load
 from gearshift.stack.processes.service import Pid
+from tests.gateways.certificate import certificate
 from tests.support import eventually
 
 KINDS = sorted(
@@ -425,6 +427,27 @@ def test_an_address_that_other_machines_reach_needs_a_certificate(serve: Serve, 
     (tmp_path / "bad.pem").write_text("no certificate")
     with pytest.raises(SettingsError, match="cannot use console_certificate"):
         serve(console_host="0.0.0.0", console_certificate=str(tmp_path / "bad.pem"))
+
+
+def test_probes_and_prometheus_ask_from_outside_by_https_and_any_name_without_a_token(
+    serve: Serve, tmp_path: Path
+) -> None:
+    pem = certificate(tmp_path)
+    # Loopback in a form that the console does not take for it, so that it serves as on any other address.
+    server = serve(console_host="127.1", console_certificate=str(pem))
+    trusting = ssl.create_default_context(cafile=pem)
+
+    def status(path: str, **headers: str) -> int:
+        asking = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=trusting)
+        try:
+            asking.request("GET", path, headers={"Host": "10.244.1.7:8443", **headers})
+            return asking.getresponse().status
+        finally:
+            asking.close()
+
+    assert [status(path) for path in ("/health", "/ready", "/metrics")] == [200, 503, 200]
+    assert status("/api/status") == 401
+    assert status("/api/status", Authorization=f"Bearer {server.access.token}") == 200
 
 
 def test_closing_ends_every_thread(serve: Serve) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gearshift.delivery.assignment import RecordId
 from gearshift.delivery.worker import Worker
+from gearshift.log_lines import in_json
 from gearshift.redaction import redact
 from gearshift.storage.shared_files import private_home
 
@@ -90,6 +91,8 @@ class ProcessConsumer:
             "connection": asdict(connection),
             "settings": settings.revealed(),
             "crashes": crashes,
+            "log": str(self.log),
+            "json": in_json(),
         }
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
