@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from queue import Queue
 from threading import Barrier, Thread
 
 import pytest
 
 from gearshift import stack as local
-from gearshift.errors import RunnerError
+from gearshift.errors import LeaseLostError, RunnerError
 from gearshift.settings import load
 from gearshift.storage.folders import open_remote
 from gearshift.storage.hdfs import HdfsFolder
@@ -92,3 +93,32 @@ def test_a_lease_that_nobody_renews_is_free_within_ten_seconds(
     assert lease.number == 8
     eventually(lambda: folder.names(".lease") == ["00000008.json"])
     lease.release()
+
+
+def test_of_two_standbys_one_takes_over_when_the_lease_is_no_longer_renewed_and_the_other_goes_on_waiting(
+    folder: S3Folder | HdfsFolder, tmp_path: Path
+) -> None:
+    first = RenewedLease(folder, tmp_path / "first", renewed_every=QUICK)
+    told: Queue[str] = Queue()
+    taken: Queue[RenewedLease] = Queue()
+
+    def stand_by() -> None:
+        taken.put(RenewedLease(folder, tmp_path, stand_by=told.put, renewed_every=QUICK))
+
+    for _ in range(2):
+        Thread(target=stand_by, daemon=True).start()
+    assert f"in {tmp_path}/first, since " in told.get(timeout=60)
+    assert f"in {tmp_path}/first, since " in told.get(timeout=60)
+    assert taken.empty()
+    first._closing.set()  # pyright: ignore[reportPrivateUsage] - as a process that was killed
+    second = taken.get(timeout=60)
+    assert second.number == first.number + 1
+    assert f"in {tmp_path}, since " in told.get(timeout=60)
+    assert taken.empty()
+    second.release()
+    third = taken.get(timeout=60)
+    assert third.number == second.number + 1
+    third.release()
+    first._closing.clear()  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(LeaseLostError, match="did not renew its lease in time"):
+        eventually(lambda: first.require())

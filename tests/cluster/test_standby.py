@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +14,7 @@ from gearshift.pipelines.ledger.listing import find_ledgers
 from gearshift.pipelines.records.replays import STAMP
 from gearshift.settings import Settings
 from gearshift.topics import ConsumedRecord, read
-from tests.cluster.meter_run import NEAR, REAL, MeterRun, settings_on
+from tests.cluster.meter_run import BATCH, NEAR, REAL, MeterRun, settings_on
 from tests.cluster.object_store import ObjectStore
 from tests.faults.processes import RunnerProcess, write_settings
 from tests.support import eventually
@@ -54,8 +58,8 @@ class Alerts:
         found = eventually(lambda: [record for record in self._read() if run_of(record) > run], every=0.2)
         return min(record.timestamp for record in found if record.timestamp is not None)
 
-    def written_by(self, runs: range, *, since: dict[int, int]) -> int:
-        return sum(run_of(record) in runs for record in self._read(since))
+    def written_by(self, run: int, *, since: dict[int, int]) -> int:
+        return sum(run_of(record) == run for record in self._read(since))
 
     def _read(self, since: dict[int, int] | None = None) -> list[ConsumedRecord]:
         return list(read(self._connection, self._topic, start=since))
@@ -67,29 +71,97 @@ def run_of(record: ConsumedRecord) -> int:
     return int(stamp.split(b"/")[1]) if stamp is not None else -1
 
 
+def stopped(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    return state == "T"
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
 def test_a_standby_takes_over_within_ten_seconds_and_who_stood_still_meanwhile_writes_nothing(
     unique: str, store: ObjectStore, tmp_path: Path, connection: Connection
 ) -> None:
     settings = settings_on(store.settings(unique), connection, tmp_path)
-    with MeterRun(unique, settings, tmp_path, connection) as run:
+    with MeterRun(unique, settings, tmp_path, connection) as run, ExitStack() as runners:
         machines, alerts = Machines(run, tmp_path, settings), Alerts(run, connection)
-        with run.runner() as first:
-            first.gears()
-            first.shift("count", REAL)
-            first.shift("keep", "batch")
-            with machines.standby("second") as second:
-                second.await_said("standing by: another runner has the checkpoints")
-                run.in_mid_batch()
-                last, killed_at = alerts.newest_run(), datetime.now(UTC)
-                first.kill()
-                took = (alerts.first_after(last) - killed_at).total_seconds()
-                print(f"\nkilled: the first alert of the standby came after {took:.1f} s")
-                gears = second.gears()
-                assert (gears["alert"], gears["count"], gears["keep"]) == (REAL, REAL, "batch")
-                assert took < TAKES_OVER_WITHIN
-                run.flow.__exit__()
-                second.shift("keep", NEAR)
-                run.await_all()
-                run.await_bills()
-                second.stop()
+        first = runners.enter_context(run.runner())
+        first.gears()
+        first.shift("count", REAL)
+        first.shift("keep", BATCH)
+
+        second = runners.enter_context(machines.standby("second"))
+        second.await_said("standing by: another runner has the checkpoints in ")
+        run.in_mid_batch()
+        last, killed_at = alerts.newest_run(), datetime.now(UTC)
+        first.kill()
+        took = (alerts.first_after(last) - killed_at).total_seconds()
+        print(f"\nafter kill -9: the first alert of the standby came within {took:.1f} s")
+        gears = second.gears()
+        assert (gears["alert"], gears["count"], gears["keep"]) == (REAL, REAL, BATCH)
+        assert took < TAKES_OVER_WITHIN
+
+        third = runners.enter_context(machines.standby("third"))
+        third.await_said("standing by: ")
+        run.in_mid_batch()
+        last, pids = alerts.newest_run(), second.pids
+        for pid in pids:  # the whole machine stands still
+            os.kill(pid, signal.SIGSTOP)
+        assert all(stopped(pid) for pid in pids)
+        third.gears()
+        assert alerts.newest_run() > last
+        before = alerts.ends()
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        said = second.await_refused()
+        eventually(lambda: gone(pids[1]))
+        assert "error: another runner has the checkpoints in " in said, said
+        assert "Traceback" not in said
+        print(f"after SIGCONT: {alerts.written_by(last, since=before)} records of the one that stood still")
+        assert alerts.written_by(last, since=before) == 0
+
+        fourth = runners.enter_context(machines.standby("fourth"))
+        fourth.await_said("standing by: ")
+        run.in_mid_batch()
+        python, spark = third.pids
+        stopped_at = time.monotonic()
+        os.kill(python, signal.SIGSTOP)  # while its Spark goes on
+        eventually(lambda: gone(spark))
+        print(f"after SIGSTOP of Python: its Spark ended within {time.monotonic() - stopped_at:.1f} s")
+        fourth.await_said("taking over")
+        os.kill(python, signal.SIGCONT)
+        assert "error: another runner has the checkpoints in " in third.await_refused()
+
+        assert fourth.gears()["count"] == REAL
+        run.flow.__exit__()
+        fourth.shift("keep", NEAR)
+        run.await_all()
+        run.await_bills()
+        fourth.stop()
+        run.verify()
+
+
+def test_two_runners_of_one_folder_take_turns(unique: str, tmp_path: Path, connection: Connection) -> None:
+    settings = settings_on({}, connection, tmp_path)
+    with MeterRun(unique, settings, tmp_path, connection) as run, ExitStack() as runners:
+        first = runners.enter_context(run.runner())
+        first.gears()
+        said = run.refusal("run", "meter.py")
+        assert f"a runner is already running in {settings.home} ({unique}, process {first.pids[0]})" in said
+        assert "--standby" in said
+        second = runners.enter_context(RunnerProcess.of_file(settings, tmp_path, "meter.py", "--standby"))
+        second.await_said(f"standing by: a runner is already running in {settings.home}")
+        alerts = Alerts(run, connection)
+        run.in_mid_batch()
+        last, killed_at = alerts.newest_run(), datetime.now(UTC)
+        first.kill()
+        took = (alerts.first_after(last) - killed_at).total_seconds()
+        print(f"\nafter kill -9 in one folder: the first alert of the standby came within {took:.1f} s")
+        second.gears()
+        assert took < TAKES_OVER_WITHIN
+        run.flow.__exit__()
+        run.await_all()
+        run.await_bills()
+        second.stop()
         run.verify()

@@ -114,9 +114,10 @@ class RunnerProcess:
 
         eventually(found)
 
-    def await_end(self) -> int:
-        """Wait until it has ended by itself; its exit code."""
-        return self._process.wait(_UP_WITHIN.total_seconds())
+    def await_refused(self) -> str:
+        """Wait until it has ended by itself with an error; its output."""
+        assert self._process.wait(_UP_WITHIN.total_seconds()) == 1, self.said()
+        return self.said()
 
     def kill(self) -> None:
         """`kill -9`."""

@@ -162,7 +162,9 @@ class Runner:
     # start, in this order; each step registers how it is stopped
 
     def _start(self) -> None:
-        if not self._standby:
+        if self._standby:
+            require_stack(self.settings)
+        else:
             self._take_home()
         require_all_reachable(self.settings.checkpoints_uri, self.settings.warehouse_uri)
         with ThreadPoolExecutor(1) as pool:
@@ -241,8 +243,6 @@ class Runner:
         return {name: checker.report(pipeline) for name, pipeline in self.graph.pipelines.items()}
 
     def _start_stack(self) -> tuple[Connection, Admin, Registry]:
-        if self._standby:
-            require_stack(self.settings)
         self.stack = self._exit.enter_context(local.up(self.settings, progress=self._progress))
         self.service_supervisor = self._exit.enter_context(
             ServiceSupervisor(self.stack, progress=self._progress)

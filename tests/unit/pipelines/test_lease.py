@@ -28,6 +28,19 @@ def test_a_second_runner_is_refused_with_who_holds_the_lease_and_may_have_it_aft
     take(folder, home=tmp_path / "there").release()
 
 
+def test_a_standby_waits_until_the_lease_is_released(tmp_path: Path) -> None:
+    told: list[str] = []
+    lease = take(LocalFolder(tmp_path), home=tmp_path / "here")
+
+    def ends(held: str) -> None:
+        told.append(held)
+        lease.release()
+
+    take(LocalFolder(tmp_path), home=tmp_path / "there", stand_by=ends).release()
+    assert len(told) == 1
+    assert f"process {os.getpid()} on " in told[0]
+
+
 def test_a_lease_ends_with_its_process(tmp_path: Path) -> None:
     holding = (
         "import sys, pathlib; from gearshift.storage import lease, folders; p = pathlib.Path(sys.argv[1]);"
