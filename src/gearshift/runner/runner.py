@@ -27,6 +27,7 @@ from gearshift.pipelines.listener import listen
 from gearshift.pipelines.shift import Shifted
 from gearshift.pipelines.stopping import Endings
 from gearshift.pipelines.supervisor import Supervisor
+from gearshift.pipelines.warm_up import warm_up
 from gearshift.runner import captures as capturing
 from gearshift.runner.deliveries.consumer_group import ConsumerGroup, start_consumer_groups
 from gearshift.runner.describing import waiting_for
@@ -44,7 +45,7 @@ from gearshift.settings import Settings
 from gearshift.sources.cdc.capture import Capture
 from gearshift.spark.fence import Fence
 from gearshift.spark.private import java_pid
-from gearshift.spark.session import jars_for, open_session, warm_up
+from gearshift.spark.session import jars_for, open_session
 from gearshift.stack.processes.restarts import ServiceSupervisor
 from gearshift.stack.processes.service import Pid
 from gearshift.stack.services.optional import local_services
@@ -175,8 +176,7 @@ class Runner:
                 if not self._standby:
                     self._take_lease()
                 connection, admin, registry = self._start_stack()
-                if not self._standby:
-                    self._create_topics(admin, registry)
+                self._create_topics(admin, registry)
             except BaseException:
                 planning.cancel()
                 raise
@@ -185,8 +185,7 @@ class Runner:
                 self._at_exit(self.spark.stop)
             reports = planning.result()
         if self._standby:
-            self._stand_by(connection)
-            self._create_topics(admin, registry)
+            self._stand_by(Kafka(connection=connection, admin=admin))
         self._fence.guard(self.spark)
         self._create_pipelines(connection, admin, registry, reports)
         listen(self.spark, self.pipelines.on_progress)
@@ -214,15 +213,15 @@ class Runner:
         self._fence = Fence(self._lease, self.settings.home)
         self._at_exit(self._fence.close)
 
-    def _stand_by(self, connection: Connection) -> None:
+    def _stand_by(self, kafka: Kafka) -> None:
         """Wait with everything ready that needs no lease, until no other runner has the app."""
 
         def wait(held: str) -> None:
             self._waits_for = f"standing by: {held}"
             self._progress(self._waits_for)
 
-        warm_up(self.spark)
-        self._start_console(connection)
+        warm_up(Context(spark=self.spark, settings=self.settings, graph=self.graph, kafka=kafka))
+        self._start_console(kafka.connection)
         self._take_home(wait)
         self._take_lease(wait)
         if self._waits_for is not None:

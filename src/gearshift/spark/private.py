@@ -262,6 +262,13 @@ def consumer_creator(spark: SparkSession) -> Any:
     return field.get(None)
 
 
+def delete_folder(spark: SparkSession, path: str) -> None:
+    """Delete a folder on any store that Spark reaches, if it exists."""
+    java: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    place = jvm(spark).org.apache.hadoop.fs.Path(path)
+    place.getFileSystem(java.hadoopConfiguration()).delete(place, True)
+
+
 def compile_class(spark: SparkSession, name: str, source: str) -> Any:
     """Compile a Java class with the compiler in Spark's jars and load it."""
     compiler = jvm(spark).org.codehaus.janino.SimpleCompiler()
@@ -328,6 +335,7 @@ def self_test(spark: SparkSession, admin_timeout_ms: int) -> list[str]:
         "set_admin_timeout": lambda: set_admin_timeout(spark, admin_timeout_ms) is None,
         "consumer_creator": lambda: consumer_creator(spark) is not None,
         "compile_class": compiles,
+        "delete_folder": lambda: delete_folder(spark, "file:/nowhere/at/all") is None,
     }
     broken: list[str] = []
     for name, works in probes.items():

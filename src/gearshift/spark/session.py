@@ -140,11 +140,6 @@ def open_session(
     return spark
 
 
-def warm_up(spark: SparkSession) -> None:
-    """Load what a first query loads, which takes seconds."""
-    spark.range(1).collect()
-
-
 def start_java(settings: Settings, *, log_file: Path) -> Any:
     """Start Spark's Java process without a session; returns its JVM."""
     _launch(_configuration(settings, [], log_file), log_file)
