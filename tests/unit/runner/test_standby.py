@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gearshift.runner.standby import require_stack
 from gearshift.settings import load
 from gearshift.stack.processes import state
 from gearshift.stack.processes.service import Pid
+from tests.command import GEARSHIFT
 
 
 def process(number: int) -> Pid:
@@ -81,3 +83,27 @@ def test_a_runner_waits_for_one_of_the_same_app_and_for_no_other(tmp_path: Path)
     assert told == []
     with lock_home(tmp_path, progress=print, app="shop", stand_by=ends):
         assert told == [f"a runner is already running in {tmp_path} (shop, process {os.getpid()})"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        (["--standby"], 1, "hint: start the local services with"),
+        (["--standby", "--deliveries-only"], 2, "consumers share the work"),
+    ],
+)
+def test_the_command_refuses_before_anything_starts(
+    tmp_path: Path, options: list[str], code: int, why: str
+) -> None:
+    (tmp_path / "shop.py").write_text('import gearshift as gs\n\napp = gs.App("shop")\n')
+    done = subprocess.run(
+        [GEARSHIFT, "run", "shop.py", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code
+    assert why in done.stderr
+    assert "starting" not in done.stderr

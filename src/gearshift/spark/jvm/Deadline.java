@@ -12,6 +12,7 @@ import java.io.RandomAccessFile;
 public class Deadline extends Thread {
   private static final int PAUSE_MS = 20;
   private static final int ENDED = 75;
+  private static final long NEVER = Long.MAX_VALUE;
   private final RandomAccessFile file;
 
   private Deadline(RandomAccessFile file) { this.file = file; }
@@ -26,7 +27,11 @@ public class Deadline extends Thread {
 
   public void run() {
     try {
-      while (System.nanoTime() < until()) Thread.sleep(PAUSE_MS);
+      long until;
+      while (System.nanoTime() < (until = until())) {
+        if (until == NEVER) return;
+        Thread.sleep(PAUSE_MS);
+      }
       System.err.println("the Python process stood still for longer than its lease: ended");
     } catch (Throwable failure) {
       System.err.println("the lease cannot be read: " + failure);
