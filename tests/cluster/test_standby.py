@@ -127,7 +127,10 @@ def test_a_standby_takes_over_within_ten_seconds_and_who_stood_still_meanwhile_w
         stopped_at = time.monotonic()
         os.kill(python, signal.SIGSTOP)  # while its Spark goes on
         eventually(lambda: gone(spark))
-        print(f"after SIGSTOP of Python: its Spark ended within {time.monotonic() - stopped_at:.1f} s", flush=True)
+        print(
+            f"after SIGSTOP of Python: its Spark ended within {time.monotonic() - stopped_at:.1f} s",
+            flush=True,
+        )
         os.kill(python, signal.SIGCONT)
         assert "error: this runner stood still for more than 3.5 s" in third.await_refused()
 
@@ -157,7 +160,10 @@ def test_two_runners_of_one_folder_take_turns(unique: str, tmp_path: Path, conne
         last, killed_at = alerts.newest_run(), datetime.now(UTC)
         first.kill()
         took = (alerts.first_after(last) - killed_at).total_seconds()
-        print(f"\nafter kill -9 in one folder: the first alert of the standby came within {took:.1f} s", flush=True)
+        print(
+            f"\nafter kill -9 in one folder: the first alert of the standby came within {took:.1f} s",
+            flush=True,
+        )
         second.gears()
         assert took < TAKES_OVER_WITHIN
         run.flow.__exit__()

@@ -186,7 +186,8 @@ class Runner:
             reports = planning.result()
         if self._standby:
             self._stand_by(Kafka(connection=connection, admin=admin))
-        self._fence.guard(self.spark)
+        self._fence = Fence(self.spark, self._lease)
+        self._at_exit(self._fence.close)
         self._create_pipelines(connection, admin, registry, reports)
         listen(self.spark, self.pipelines.on_progress)
         if not self._standby:
@@ -210,8 +211,6 @@ class Runner:
         folder = open_folder(f"{self.settings.checkpoints_uri}/{self.graph.app}")
         self._lease = take(folder, home=self.settings.home, stand_by=stand_by)
         self._at_exit(self._lease.release)
-        self._fence = Fence(self._lease, self.settings.home)
-        self._at_exit(self._fence.close)
 
     def _stand_by(self, kafka: Kafka) -> None:
         """Wait with everything ready that needs no lease, until no other runner has the app."""

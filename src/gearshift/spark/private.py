@@ -262,6 +262,17 @@ def consumer_creator(spark: SparkSession) -> Any:
     return field.get(None)
 
 
+def open_fence(spark: SparkSession, next_lease: str, python: int, limit_ms: int) -> None:
+    """Start the thread that ends the Java process when the lease may be lost."""
+    java: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    jvm(spark).gearshift.Fence.open(next_lease, python, limit_ms, java.hadoopConfiguration())
+
+
+def close_fence(spark: SparkSession) -> None:
+    """End that thread."""
+    jvm(spark).gearshift.Fence.close()
+
+
 def delete_folder(spark: SparkSession, path: str) -> None:
     """Delete a folder on any store that Spark reaches, if it exists."""
     java: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]

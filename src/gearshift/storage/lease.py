@@ -46,6 +46,11 @@ class Lease(Protocol):
         """How many seconds its holder may stand still before another may have taken it; None if nobody can."""
         ...
 
+    @property
+    def next(self) -> str | None:
+        """The URI of the file with which another runner takes it; None if nobody can."""
+        ...
+
     def require(self) -> None:
         """Raise LeaseLostError if another runner has taken the lease."""
         ...
@@ -92,6 +97,7 @@ class Fenced:
 
 class _LockedLease:
     stall_limit = None
+    next = None
 
     def __init__(self, folder: LocalFolder, home: Path, stand_by: StandBy | None) -> None:
         path = folder.path / FILE
@@ -150,6 +156,11 @@ class RenewedLease:
     def stall_limit(self) -> float:
         """How many seconds its holder may stand still before another may have taken it."""
         return self._every * _STALLED_AFTER
+
+    @property
+    def next(self) -> str:
+        """The URI of the file with which another runner takes it."""
+        return self._folder.place(_file(self.number + 1))
 
     def require(self) -> None:
         """Raise if another runner has taken the lease, or may have taken it because this process stalled."""
