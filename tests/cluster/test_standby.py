@@ -20,7 +20,7 @@ from tests.faults.processes import RunnerProcess, write_settings
 from tests.support import eventually
 
 TAKES_OVER_WITHIN = 30.0
-"""Seconds: ten on a machine of its own, but this one runs two Sparks, Kafka, a store, and perhaps other tests."""
+"""Seconds; the goal is ten, on a machine that does not also run Kafka, a store and other tests."""
 
 
 class Machines:
@@ -81,7 +81,7 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_a_standby_takes_over_within_ten_seconds_and_who_stood_still_meanwhile_writes_nothing(
+def test_a_standby_takes_over_and_who_stood_still_meanwhile_writes_nothing(
     unique: str, store: ObjectStore, tmp_path: Path, connection: Connection
 ) -> None:
     settings = settings_on(store.settings(unique), connection, tmp_path)
