@@ -1,4 +1,4 @@
-"""`gearshift run`, `check` and `shift`."""
+"""`gearshift run`, `check`, `shift` and `scale`."""
 
 from __future__ import annotations
 
@@ -97,8 +97,6 @@ def shift(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Shift a running pipeline to another gear on the same checkpoint."""
-    from gearshift.console.client import ask
-    from gearshift.console.problems import restore
     from gearshift.freshness import Freshness, Gear
 
     if gear != "auto":
@@ -107,17 +105,7 @@ def shift(
         Freshness.parse(hold)
     wanted = {"gear": gear, "now": now, "hold": hold}
     settings = read_settings()
-    done: dict[str, Any] | None = None
-    for line in ask(settings.home, "POST", f"/api/pipelines/{quote(pipeline, safe='')}/shift", wanted):
-        if "error" in line:
-            raise restore(line["error"])
-        if "step" in line:
-            say(f"{line['step']}: {line['words']}")
-        done = line.get("shifted", line.get("released", done))
-    if done is None:
-        from gearshift.errors import RunnerError
-
-        raise RunnerError("the runner exited during the shift", hint='resume with "gearshift run FILE"')
+    done: dict[str, Any] = next(iter(_followed(settings.home, pipeline, "shift", wanted).values()))
     if output is Output.JSON:
         print_json(done)
     elif gear == "auto":
@@ -127,6 +115,43 @@ def shift(
             f"{done['pipeline']}: {done['before']} → {done['after']}, pause {done['pause']:.1f} s, "
             f"{done['replayed']} records replayed\n"
         )
+
+
+def scale(
+    pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
+    parallelism: Annotated[
+        int, typer.Argument(help="The number of shuffle partitions.", min=1, show_default=False)
+    ],
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Move the state of a running pipeline to another number of shuffle partitions, on the same checkpoint."""
+    done = _followed(read_settings().home, pipeline, "scale", {"parallelism": parallelism})["scaled"]
+    if output is Output.JSON:
+        print_json(done)
+        return
+    sys.stdout.write(
+        f"{done['pipeline']}: {done['before']} → {done['after']} shuffle partitions in {done['gear']}, "
+        f"pause {done['pause']:.1f} s, {done['replayed']} records replayed\n"
+    )
+
+
+def _followed(home: Path, pipeline: str, verb: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Ask the runner to work on a pipeline, show the steps, and return its last line."""
+    from gearshift.console.client import ask
+    from gearshift.console.problems import restore
+    from gearshift.errors import RunnerError
+
+    done: dict[str, Any] | None = None
+    for line in ask(home, "POST", f"/api/pipelines/{quote(pipeline, safe='')}/{verb}", wanted):
+        if "error" in line:
+            raise restore(line["error"])
+        if "step" in line:
+            say(f"{line['step']}: {line['words']}")
+        else:
+            done = line
+    if done is None:
+        raise RunnerError(f"the runner exited during the {verb}", hint='resume with "gearshift run FILE"')
+    return done
 
 
 def why(

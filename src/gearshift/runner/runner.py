@@ -23,6 +23,8 @@ from gearshift.gearbox.measurements import Limits
 from gearshift.pipelines.check.gears import Checker, Report
 from gearshift.pipelines.context import Context, Kafka
 from gearshift.pipelines.listener import listen
+from gearshift.pipelines.parallelism import largest
+from gearshift.pipelines.scaling import Scaled
 from gearshift.pipelines.shift import Shifted
 from gearshift.pipelines.stopping import Endings
 from gearshift.pipelines.supervisor import Supervisor
@@ -120,6 +122,16 @@ class Runner:
         """Shift a pipeline to a gear; a gearbox keeps it there for as long as `hold` says, or until `release`."""
         return self.pipelines.shift(pipeline, gear, now=now, hold=hold, on_step=on_step)
 
+    def scale(
+        self,
+        pipeline: str,
+        partitions: int,
+        *,
+        on_step: Callable[[str, str], None] = lambda _step, _message: None,
+    ) -> Scaled:
+        """Move a pipeline's state to another number of shuffle partitions."""
+        return self.pipelines.scale(pipeline, partitions, on_step=on_step)
+
     def why(self, pipeline: str) -> dict[str, Any]:
         """Why a pipeline is in its gear, what would change it, and the numbers behind it."""
         return self.pipelines.why(pipeline)
@@ -178,7 +190,10 @@ class Runner:
         spark_jars = jars_for(self.settings)
         self._progress("starting Spark")
         log_file = self.settings.home.absolute() / "logs" / "spark.log"
-        return pool.submit(open_session, self.graph, self.settings, spark_jars, log_file=log_file)
+        counts = largest(self.graph, self.settings)
+        return pool.submit(
+            open_session, self.graph, self.settings, spark_jars, log_file=log_file, parallelism=counts
+        )
 
     def _plan(self, opening: Future[SparkSession]) -> dict[str, Report]:
         """Plan each pipeline; raises if a pipeline cannot run in any gear."""
@@ -281,6 +296,10 @@ class Runner:
     def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
         """Shift a pipeline, and emit each step and the result; "auto" lets its gearbox decide again."""
         self.pipelines.shift_for(pipeline, gear, now, emit, hold)
+
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        """Scale a pipeline, and emit each step and the result."""
+        self.pipelines.scale_for(pipeline, partitions, emit)
 
     def details(self, pipeline: str) -> dict[str, Any]:
         """A pipeline's status, gears, ledger, plan, state and latest batch, as plain data."""

@@ -195,6 +195,19 @@ def streaming_refusal(
     return None
 
 
+def repartition_state(spark: SparkSession, checkpoint: str, partitions: int) -> None:
+    """Move the state in the checkpoint of a stopped query to another number of shuffle partitions.
+
+    Spark logs a batch without records: planned before the state is written, committed after.
+    """
+    _checkpoint_manager(spark).repartition(checkpoint, partitions, True)
+
+
+def _checkpoint_manager(spark: SparkSession) -> Any:
+    session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    return session.streamingCheckpointManager()
+
+
 def _scala_object(package: Any, name: str) -> Any:
     return getattr(getattr(package, name), "MODULE$")
 
@@ -321,6 +334,7 @@ def self_test(spark: SparkSession, admin_timeout_ms: int) -> list[str]:
         "explained_plan": lambda: "Physical Plan" in explained_plan(spark, frame),
         "real_time_operators": lambda: len(real_time_operators(spark)) > 10,
         "streaming_refusal": refuses_a_stream,
+        "repartition_state": lambda: _checkpoint_manager(spark) is not None,
         "add_query_listener": lambda: listens() is None,
         "write_observed (metrics)": observes,
         "latest_jobs": lambda: latest_jobs(spark.sparkContext, 1)[0].jobId() >= 0,

@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
-from contextlib import ExitStack
+import threading
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from gearshift.storage.shared_files import private_home
 
 log = logging.getLogger(__name__)
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 SHUFFLE_PARTITIONS = 2
 _JAVA_ENDS_WITHIN = 30.0
 SPARE_SLOTS = 4  # for batches next to real-time queries: dead letters, tables, calendars
@@ -59,7 +61,7 @@ _LOCAL_CHECKPOINTS = {
 
 _DEFAULTS = {
     **EVERY_GEAR,
-    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    PARTITIONS: str(SHUFFLE_PARTITIONS),
     "spark.sql.session.timeZone": "UTC",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
     # A reported batch is committed: a shift can stop right then, and a crash replays at most one batch.
@@ -74,29 +76,56 @@ _DEFAULTS = {
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 # Spark creates the secret, and its executors do not get it on a command line.
 _AUTHENTICATED = {"spark.authenticate": "true"}
+_starting = threading.Lock()
 _DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 
 
-def slots_needed(partitions: Iterable[int], *, shuffles: int) -> int:
+def default_parallelism(settings: Settings) -> int:
+    """The shuffle partitions of a pipeline that declares none."""
+    given = settings.spark.get(PARTITIONS, str(SHUFFLE_PARTITIONS))
+    if not given.isdecimal() or not int(given):
+        raise SettingsError(f"{PARTITIONS} cannot be {given}", hint="use a whole number above 0")
+    return int(given)
+
+
+@contextmanager
+def beginning_with(spark: SparkSession, partitions: int) -> Generator[None]:
+    """Let queries on new checkpoints that start in this block begin with a number of shuffle partitions.
+
+    A query copies the session's settings when it starts, and Spark then keeps the number in the checkpoint. Pipelines
+    start in parallel on one session, so one at a time.
+    """
+    with _starting:
+        before = str(spark.conf.get(PARTITIONS))
+        spark.conf.set(PARTITIONS, partitions)
+        try:
+            yield
+        finally:
+            spark.conf.set(PARTITIONS, before)
+
+
+def slots_needed(partitions: Iterable[int], *, shuffles: int, parallelism: int) -> int:
     """The number of task slots that a real-time query holds while it runs.
 
-    >>> slots_needed([3], shuffles=1)
+    >>> slots_needed([3], shuffles=1, parallelism=2)
     5
     """
-    return sum(partitions) + shuffles * SHUFFLE_PARTITIONS
+    return sum(partitions) + shuffles * parallelism
 
 
-def default_master(graph: Graph) -> str:
+def default_master(graph: Graph, parallelism: Mapping[str, int]) -> str:
     """`local[N]` with slots for every pipeline that could run in real-time, plus the spare slots.
 
-    More slots than cores are fine: a real-time task mostly waits for records.
+    Each has slots for its shuffle partitions, and for as many as there are cores, so that it can be scaled to them
+    while it runs. More slots than cores are fine: a real-time task mostly waits for records.
     """
 
     def most(pipeline: Pipeline) -> int:
         if not pipeline.topics or isinstance(pipeline.target, Table):
             return 0
         partitions = (topic.partitions for topic in pipeline.topics.values())
-        return slots_needed(partitions, shuffles=_SHUFFLES)
+        number = parallelism.get(pipeline.name) or pipeline.parallelism or SHUFFLE_PARTITIONS
+        return slots_needed(partitions, shuffles=_SHUFFLES, parallelism=max(number, os.cpu_count() or 1))
 
     return f"local[{max(4, sum(most(pipeline) for pipeline in graph.pipelines.values())) + SPARE_SLOTS}]"
 
@@ -108,12 +137,14 @@ def open_session(
     *,
     log_file: Path | None = None,
     brief: bool = False,
+    parallelism: Mapping[str, int] | None = None,
 ) -> SparkSession:
     """Start Spark on loopback with the settings that every gear needs.
 
-    A `brief` session only plans: its Java process uses the fast compiler, which halves the time.
+    A `brief` session only plans: its Java process uses the fast compiler, which halves the time. `parallelism` has the
+    shuffle partitions by pipeline where they are known to differ from the declared ones.
     """
-    master = settings.spark_master or default_master(graph)
+    master = settings.spark_master or default_master(graph, parallelism or {})
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Python UDFs run in this environment, with its packages, not in the first Python on the path.

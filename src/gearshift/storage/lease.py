@@ -69,6 +69,11 @@ class Fenced:
         self.lease.require()
         self.folder.write(name, text)
 
+    def remove(self, name: str) -> None:
+        """Delete a file, if it exists; RunnerError if another runner has taken the lease."""
+        self.lease.require()
+        self.folder.remove(name)
+
     def place(self, name: str) -> str:
         """The path or URI of a file, for messages."""
         return self.folder.place(name)

@@ -26,6 +26,7 @@ from gearshift.pipelines.ledger.reconciliation import (
     reconcile,
     require_checkpoint,
 )
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.pipelines.listener import Progress
 from gearshift.pipelines.query import Versions
 from gearshift.pipelines.records.replays import count_of_batch, count_replays
@@ -164,6 +165,12 @@ class Recorder:
         with self._lock:
             self.ledger.hold = hold
             self.ledger.save()
+
+    def scale(self, scaling: Scaling) -> None:
+        """Record a scaling that begins or ended, with the batch by which Spark has moved the state."""
+        with self._lock:
+            reconcile(self.ledger)
+            self.ledger.scale(scaling)
 
     def settle(self, error: str | None = None) -> None:
         """Finish the ledger for a stopped query: wait for late reports and reconcile with Spark's logs."""
