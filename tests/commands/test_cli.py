@@ -19,9 +19,10 @@ import pytest
 from gearshift.app import App
 from gearshift.console.console import Emit
 from gearshift.console.runner_info import RunnerInfo
-from gearshift.errors import GearRefusedError
+from gearshift.errors import GearRefusedError, ScaleError
 from gearshift.freshness import Gear
 from gearshift.pipelines.ledger.ledger import Batch, Ledger
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.settings import load
 from gearshift.stack.processes.service import Pid
 from gearshift.storage.folders import LocalFolder
@@ -99,6 +100,9 @@ def folder(tmp_path: Path) -> Path:
             )
         )
     ledger.runs[1].pause, ledger.runs[1].paused_for = 6.5, "6.1 s to start"
+    then = datetime(2026, 1, 1, tzinfo=UTC)
+    for after, ended in ((8, {"pause": 7.25}), (3, {"error": "8 again: [/] no space"})):
+        ledger.scale(Scaling(began=then, before=11 - after, after=after, why="requested", ended=then, **ended))
     ledger.end(datetime(2026, 1, 1, tzinfo=UTC), "the disk [/] is full")
     return tmp_path
 
@@ -149,6 +153,8 @@ def test_the_ledger_is_a_table_with_its_proof_for_people(folder: Path) -> None:
     assert "20 records in 2 runs: no gap, 0 replayed" in done.stdout
     assert "0:10–20" in done.stdout
     assert "6.5 s" in done.stdout and "#1: the pause was 6.1 s to start" in done.stdout
+    assert "scaled from 3 to 8 shuffle partitions (requested), pause 7.2 s" in done.stdout
+    assert "scaled from 8 to 3 shuffle partitions (requested), failed: 8 again: [/] no space" in done.stdout
     assert "[/red] is no [table]" in done.stdout and "the disk [/] is full" in done.stdout
     assert "\x1b" not in done.stdout  # no terminal, no colours
 
@@ -174,6 +180,7 @@ def test_where_nothing_runs_status_says_how_to_start(tmp_path: Path) -> None:
         (("fly",), "No such command 'fly'"),
         (("ledger", "-o", "xml"), "'xml'"),
         (("shift", "copy"), "Missing argument"),
+        (("scale", "copy", "0"), "0 is not in the range x>=1"),
         (("--log-format", "xml", "status"), "must be text or json"),
         (("shift", "copy", "turbo"), "use batch, near-real-time, real-time"),
         (("ledger", "cpoy"), "pipeline 'cpoy' has no ledger\nhint: use copy"),
@@ -268,6 +275,13 @@ class _App(FakeRun):
         else:
             _shift(pipeline, gear, now, emit)
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        emit({"step": "check", "words": f"can {pipeline} have {partitions} shuffle partitions?"})
+        if partitions > 8:
+            raise ScaleError("12 shuffle partitions did not work, 2 again: no space", pipeline=pipeline)
+        done = {"pipeline": pipeline, "gear": "batch", "before": 2, "after": partitions}
+        emit({"scaled": {**done, "waited": 0, "pause": 7.25, "replayed": 0}})
+
 
 def _declared() -> App:
     app = App("words")
@@ -299,6 +313,15 @@ def test_a_shift_tells_its_steps_on_stderr_and_its_result_on_stdout(answering: P
     assert done.stderr == "check: can copy run in near-real-time?\n"
     found = json.loads(gearshift(answering, "shift", "copy", "batch", "-o", "json").stdout)
     assert found["pause"] == 1.25
+
+
+def test_a_scaling_tells_its_steps_on_stderr_and_its_result_on_stdout(answering: Path) -> None:
+    done = gearshift(answering, "scale", "copy", "8")
+    assert done.stdout == "copy: 2 → 8 shuffle partitions in batch, pause 7.2 s, 0 records replayed\n"
+    assert done.stderr == "check: can copy have 8 shuffle partitions?\n"
+    assert json.loads(gearshift(answering, "scale", "copy", "8", "-o", "json").stdout)["before"] == 2
+    said = failed(answering, "scale", "copy", "12", code=1)
+    assert said.endswith("error: 12 shuffle partitions did not work, 2 again: no space (pipeline copy)\n")
 
 
 def test_why_answers_in_two_sentences(answering: Path) -> None:

@@ -91,12 +91,15 @@ class RunnerProcess:
 
     def shift(self, pipeline: str, gear: str) -> dict[str, Any]:
         """Bring a pipeline into a gear from another process, as `gearshift shift` does."""
-        done: dict[str, Any] = {}
-        for line in ask(self._home, "POST", f"/api/pipelines/{pipeline}/shift", {"gear": gear, "now": False}):
+        return self.post(f"{pipeline}/shift", {"gear": gear, "now": False})["shifted"]
+
+    def post(self, path: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        """The last line of the answer to a request about a pipeline."""
+        line: dict[str, Any] = {}
+        for line in ask(self._home, "POST", f"/api/pipelines/{path}", wanted):
             if "error" in line:
                 raise restore(line["error"])
-            done = line.get("shifted", done)
-        return done
+        return line
 
     def kill(self) -> None:
         """`kill -9`."""
