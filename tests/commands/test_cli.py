@@ -180,7 +180,7 @@ def test_where_nothing_runs_status_says_how_to_start(tmp_path: Path) -> None:
         (("fly",), "No such command 'fly'"),
         (("ledger", "-o", "xml"), "'xml'"),
         (("shift", "copy"), "Missing argument"),
-        (("scale", "copy", "0"), "0 is not in the range x>=1"),
+        (("scale", "copy", "0"), "greater than or equal to 1"),
         (("--log-format", "xml", "status"), "must be text or json"),
         (("shift", "copy", "turbo"), "use batch, near-real-time, real-time"),
         (("ledger", "cpoy"), "pipeline 'cpoy' has no ledger\nhint: use copy"),
