@@ -45,6 +45,7 @@ class Parallelism:
     def move(self, partitions: int) -> None:
         """Move the state of the stopped query; it is where it was if this raises."""
         location = spark_path(f"{self._context.folder_of(self._pipeline)}/{SPARK}")
+        self._checkpoint.name_aggregations()
         try:
             private.repartition_state(self._context.spark, location, partitions)
         finally:

@@ -124,3 +124,14 @@ def test_an_unfinished_move_of_the_state_is_discarded_with_what_it_says_of_its_o
     assert (found.planned(), found.unfinished_repartition(), found.partitions()) == ([0], None, 2)
     assert [path.name for path in metadata.iterdir()] == ["0"]
     assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [".0.crc", "0"]
+
+
+def test_an_aggregation_that_began_in_real_time_gets_the_name_that_spark_can_move(tmp_path: Path) -> None:
+    described = 'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"%s"},"stateStoreInfo":[]}'
+    for number, name in enumerate(("StatefulStreamlineAggregate", "stateStoreSave", "dedupe")):
+        path = tmp_path / "state" / str(number) / "_metadata" / "metadata"
+        path.parent.mkdir(parents=True)
+        path.write_text(described % name)
+    checkpoint(tmp_path).name_aggregations()
+    found = [(tmp_path / "state" / str(number) / "_metadata" / "metadata").read_text() for number in range(3)]
+    assert found == [described % name for name in ("stateStoreSave", "stateStoreSave", "dedupe")]

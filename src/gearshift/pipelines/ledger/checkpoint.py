@@ -15,6 +15,7 @@ Offsets = dict[str, dict[int, int]]
 """Topic → partition → offset."""
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_IN_REAL_TIME, _IN_OTHER_GEARS = '"StatefulStreamlineAggregate"', '"stateStoreSave"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,17 @@ class Checkpoint:
         """Whether a batch is planned and not committed: the next start runs it again."""
         committed, planned = self.committed(), self.planned()
         return bool(planned) and (not committed or committed[-1] < planned[-1])
+
+    def name_aggregations(self) -> None:
+        """Give the aggregations of a checkpoint that began in real-time the name that they have in the other gears.
+
+        Their state is the same, but Spark's repartition knows them by that name only.
+        """
+        for operator in self.folder.names("state"):
+            name = f"state/{operator}/_metadata/metadata"
+            text = self.folder.read(name)
+            if text is not None and _IN_REAL_TIME in text:
+                self.folder.write(name, text.replace(_IN_REAL_TIME, _IN_OTHER_GEARS))
 
     def discard(self, batch: int) -> None:
         """Remove a planned batch that moves the state.
