@@ -18,7 +18,7 @@ INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs pages tutorial check check-types check-units test test-patient test-timed test-alone faults lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered bench-decoding bench-gearbox bench-console screenshots test-cluster lock clean
+.PHONY: help demo docs pages tutorial check check-types check-units test test-patient test-timed test-alone faults lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered bench-decoding bench-gearbox bench-scaling bench-console screenshots test-cluster lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-decoding  measure our decoder beside Spark's own"
 	@echo "make bench-remembered  measure what remembering ten million identities takes"
 	@echo "make bench-gearbox  simulate the gearbox beside fixed gears"
+	@echo "make bench-scaling  measure what it takes to scale a million keys"
 	@echo "make bench-console  measure what five open pages of the console cost"
 
 # PostgreSQL and the drivers of both stores, which one story needs, come with the development requirements.
@@ -126,6 +127,9 @@ bench-decoding: .venv/dev.done
 
 bench-gearbox: .venv/dev.done
 	$(BIN)/python benchmarks/gearbox.py $(ARGS)
+
+bench-scaling: .venv/dev.done
+	$(BIN)/python benchmarks/scaling.py $(ARGS)
 
 bench-console: .venv/browser.done
 	$(BIN)/python -m benchmarks.console $(ARGS)

@@ -102,7 +102,9 @@ def folder(tmp_path: Path) -> Path:
     ledger.runs[1].pause, ledger.runs[1].paused_for = 6.5, "6.1 s to start"
     then = datetime(2026, 1, 1, tzinfo=UTC)
     for after, ended in ((8, {"pause": 7.25}), (3, {"error": "8 again: [/] no space"})):
-        ledger.scale(Scaling(began=then, before=11 - after, after=after, why="requested", ended=then, **ended))
+        ledger.scale(
+            Scaling(began=then, before=11 - after, after=after, why="requested", ended=then, **ended)
+        )
     ledger.end(datetime(2026, 1, 1, tzinfo=UTC), "the disk [/] is full")
     return tmp_path
 

@@ -88,15 +88,16 @@ def test_state_moves_from_two_to_eight_to_three_partitions_while_records_flow_an
             refuse(runner)
             cancel_a_move(runner, "near")
             cancel_a_move(runner, "daily")
+            scale_in_the_middle_of_a_batch(runner, "near", 4)
         ledgers = drained(runner, declared, flow)
     for name in PIPELINES:
         ledger, first = ledgers[name], 5 if name == "daily" else 2
         done = [(each.before, each.after) for each in ledger.scalings if each.error is None]
-        assert done == [(first, 8), (8, 3)]
+        assert done == [(first, 8), (8, 3), *([(3, 4)] if name == "near" else [])]
         for each in ledger.scalings:
             assert each.ended is not None and each.why == "requested"
             assert (each.pause is not None) == (each.error is None)
-        assert stored_partitions(settings, unique, name) == 3
+        assert stored_partitions(settings, unique, name) == (4 if name == "near" else 3)
     whys = [run.why for run in ledgers["real"].runs]
     assert whys == [
         "run",
@@ -110,14 +111,14 @@ def test_state_moves_from_two_to_eight_to_three_partitions_while_records_flow_an
     warning = "declared parallelism=8, the checkpoint has 3: run gearshift scale real 8"
     reports = {each["pipeline"]: each for each in check_app(redeclared.app, settings)}
     assert (reports["real"]["parallelism"], reports["real"]["warnings"]) == (3, [warning])
-    assert (reports["near"]["parallelism"], reports["near"]["warnings"]) == (3, [])
+    assert (reports["near"]["parallelism"], reports["near"]["warnings"]) == (4, [])
     assert reports["copy"]["parallelism"] is None
     with (
         caplog.at_level(logging.WARNING, logger="gearshift.runner.pipelines"),
         Runner(redeclared.app, settings) as runner,
     ):
         assert f"real: {warning}" in caplog.messages
-        assert shown(runner) == {"near": 3, "real": 3, "daily": 3, "copy": None}
+        assert shown(runner) == {"near": 4, "real": 3, "daily": 3, "copy": None}
         (status,) = (each for each in runner.status()["pipelines"] if each["name"] == "real")
         assert status["warning"] == warning
         runner.scale("real", 8)
@@ -168,6 +169,22 @@ def cancel_a_move(runner: Runner, name: str) -> None:
     failed = supervisor.ledger.scalings[-1]
     assert (failed.before, failed.after) == (3, 4)
     assert failed.error is not None and failed.error.startswith("3 again: ")
+
+
+def scale_in_the_middle_of_a_batch(runner: Runner, name: str, partitions: int) -> None:
+    """A batch that is planned and not committed runs to its end first: the move would skip it."""
+    supervisor = runner.supervisors[name]
+    planned = supervisor.ledger.checkpoint.has_planned
+    with supervisor.lock:  # or its thread would start the query again
+        while True:
+            eventually(lambda: supervisor.query is not None and supervisor.query.status["isTriggerActive"])
+            supervisor.halt()
+            if planned():
+                break
+            supervisor.start(supervisor.gear, "between two batches")
+        runner.scale(name, partitions)
+    assert "finishing the planned batch" in [run.why for run in supervisor.ledger.runs]
+    assert supervisor.parallelism.number == partitions
 
 
 def test_partitions_that_a_topic_gets_are_read_in_every_gear(unique: str, settings: Settings) -> None:

@@ -69,6 +69,12 @@ class Answering:
     def why(self, pipeline: str) -> dict[str, Any]:
         return {"pipeline": pipeline, "gear": "real-time"}
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        emit({"step": "check", "words": f"can {pipeline} have {partitions} shuffle partitions?"})
+        if pipeline == "refused":
+            raise REFUSED
+        emit({"scaled": {"pipeline": pipeline, "after": partitions}})
+
     def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
         emit({"step": "check", "words": f"can {pipeline} run in {gear}?"})
         if pipeline == "abandoned":
@@ -309,6 +315,16 @@ def test_an_error_of_a_shift_keeps_its_class(home: Path) -> None:
     assert type(error) is ShiftError and "py4j went away" in error.what
     with pytest.raises(GearshiftError, match="unknown pipeline 'nobody'"):
         list(ask(home, "POST", "/api/pipelines/nobody/shift", {"gear": "batch"}))
+
+
+def test_the_steps_of_a_scaling_come_line_by_line_and_its_error_keeps_its_class(home: Path) -> None:
+    lines = list(ask(home, "POST", "/api/pipelines/copy/scale", {"parallelism": 8}))
+    assert lines[0] == {"step": "check", "words": "can copy have 8 shuffle partitions?"}
+    assert lines[-1] == {"scaled": {"pipeline": "copy", "after": 8}}
+    lines = list(ask(home, "POST", "/api/pipelines/refused/scale", {"parallelism": 8}))
+    assert type(restore(lines[-1]["error"])) is GearRefusedError
+    with pytest.raises(GearshiftError, match="unknown pipeline 'nobody'"):
+        list(ask(home, "POST", "/api/pipelines/nobody/scale", {"parallelism": 8}))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
