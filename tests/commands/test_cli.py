@@ -245,7 +245,14 @@ def _shift(pipeline: str, gear: str, now: bool, emit: Emit) -> None:
 
 def _status() -> dict[str, Any]:
     pipeline: dict[str, Any] = dict.fromkeys(("next_run", "lag", "latency_p50_ms", "latency_p99_ms"))
-    pipeline |= {"name": "copy", "gear": "batch", "declared": "batch", "state": "failed", "error": "[/] no"}
+    pipeline |= {
+        "parallelism": 8,
+        "name": "copy",
+        "gear": "batch",
+        "declared": "batch",
+        "state": "failed",
+        "error": "[/] no",
+    }
     pipeline |= dict.fromkeys(
         ("records_per_second", "written_per_second", "records", "written", "dead_letters"), 7
     )
@@ -346,6 +353,7 @@ def test_a_refused_shift_ends_with_one_and_the_runners_own_error(answering: Path
 def test_status_shows_the_runner_to_people_and_programs(answering: Path) -> None:
     done = gearshift(answering, "status")
     assert done.returncode == 0, done.stderr
+    assert "batch ×8" in done.stdout
     assert "words on there:9092" in done.stdout and "copy: [/] no" in done.stdout
     assert json.loads(gearshift(answering, "status", "-o", "json").stdout)["runner"] == _status()
 

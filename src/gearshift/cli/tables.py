@@ -87,8 +87,8 @@ def _chosen(entry: dict[str, Any]) -> str:
 
 
 def _parallelism(entry: dict[str, Any]) -> str:
-    """The shuffle partitions of a pipeline with state."""
-    return f" ×{entry['parallelism']}" if entry.get("parallelism") else ""
+    """The shuffle partitions of a pipeline with state, unless it has the usual two."""
+    return f" ×{entry['parallelism']}" if entry.get("parallelism") not in (None, 2) else ""
 
 
 def _more_counts(source: dict[str, Any]) -> str:
