@@ -193,9 +193,9 @@ def test_partitions_that_a_topic_gets_are_read_in_every_gear(unique: str, settin
         connection = runner.context.connection
         with Flow(connection, declared.events, rate=300) as before:
             await_batches(runner, "near", "real", "daily", "copy")
-            wider = NewPartitions(declared.events.name, 6)
-            for answer in AdminClient(librdkafka(connection)).create_partitions([wider]).values():
-                answer.result()
+            admin = AdminClient(librdkafka(connection))
+            (widened,) = admin.create_partitions([NewPartitions(declared.events.name, 6)]).values()
+            widened.result()
         with Flow(connection, declared.events, rate=300) as after:
             for name in ("near", "real"):
                 ledger = runner.supervisors[name].ledger
