@@ -56,6 +56,12 @@ class Requirements:
                 else 'set "spark.sql.shuffle.partitions" in [spark]',
                 pipeline=pipeline.name,
             )
+        if (fixed := in_one_partition(report.state)) is not None:
+            raise CheckError(
+                f"{pipeline.name} keeps the state of {fixed}, which is in one partition and cannot be moved",
+                hint="group by a key: each key's state is in one of the shuffle partitions",
+                pipeline=pipeline.name,
+            )
         supervisor.continuity.require()
         self._require_cluster(pipeline)
         checkpoint = supervisor.ledger.checkpoint
@@ -156,3 +162,14 @@ class Requirements:
         states = self._context.admin.require(names)
         partitions = (state.partitions for state in states.values())
         return slots_needed(partitions, shuffles=report.shuffles, parallelism=number)
+
+
+def in_one_partition(state: tuple[str, ...]) -> str | None:
+    """The operator whose state Spark keeps in one partition, whatever their number; its repartition fails on it.
+
+    >>> in_one_partition(("groupBy(key string): count(1) bigint",)), in_one_partition(("groupBy(): count(1) bigint",))
+    (None, 'an aggregation without a key')
+    """
+    if any(each.startswith("groupBy():") for each in state):
+        return "an aggregation without a key"
+    return "a limit" if "GlobalLimit" in state else None
