@@ -46,6 +46,7 @@ GearshiftError
 ├── LedgerError                a ledger is damaged or does not match its checkpoint
 ├── QueryError                 a running query failed
 ├── ShiftError                 a shift failed; the old gear is running
+├── ClusterError               Spark's master does not answer or gives no executor
 ├── StorageError               a remote store refuses, or lacks what a URI names
 │   └── StorageUnreachableError  the store does not answer      (retriable)
 ├── TableError                 a warehouse table cannot be read or written
@@ -311,6 +312,10 @@ class QueryError(GearshiftError):
 
 class ShiftError(GearshiftError):
     """A shift failed; the old gear is running."""
+
+
+class ClusterError(GearshiftError):
+    """Spark's master does not answer or gives no executor."""
 
 
 class StorageError(GearshiftError):

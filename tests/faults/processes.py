@@ -32,9 +32,13 @@ def write_settings(settings: Settings, folder: Path) -> None:
         "bootstrap_servers": settings.bootstrap_servers,
         "registry_url": settings.registry_url,
         "checkpoint_interval": interval,
-        **{name: value for name in ("checkpoints", "warehouse") if (value := getattr(settings, name))},
+        **{
+            name: value
+            for name in ("checkpoints", "warehouse", "spark_master")
+            if (value := getattr(settings, name))
+        },
     }
-    for table in ("kafka", "registry", "storage"):
+    for table in ("kafka", "registry", "storage", "spark"):
         entries = settings.revealed().get(table, {})
         lines |= {f'{table}."{name}"': value for name, value in entries.items()}
     text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())

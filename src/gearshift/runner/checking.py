@@ -21,6 +21,7 @@ from gearshift.pipelines.context import Context
 from gearshift.runner.registering import check_external
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
+from gearshift.spark.masters import require_shared_kafka
 from gearshift.spark.session import jars_for, open_session
 from gearshift.storage.reaching import require_all_reachable
 from gearshift.topics import Admin
@@ -31,6 +32,7 @@ def check_app(
 ) -> list[dict[str, Any]]:
     """The gears that each pipeline supports, as plain data."""
     graph = app.graph
+    require_shared_kafka(graph, settings)
     failures = _external_failures(graph, settings, progress)
     log_file = settings.home.absolute() / "logs" / "check.log"
     require_all_reachable(settings.checkpoints_uri, settings.warehouse_uri)

@@ -40,6 +40,7 @@ from gearshift.runner.supervisors import await_readers
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.sources.cdc.capture import Capture
+from gearshift.spark.masters import require_shared_kafka
 from gearshift.spark.private import java_pid
 from gearshift.spark.session import jars_for, open_session
 from gearshift.stack.processes.restarts import ServiceSupervisor
@@ -145,6 +146,7 @@ class Runner:
     # start, in this order; each step registers how it is stopped
 
     def _start(self) -> None:
+        require_shared_kafka(self.graph, self.settings)
         self._exit.enter_context(lock_home(self.settings.home, progress=self._progress))
         require_all_reachable(self.settings.checkpoints_uri, self.settings.warehouse_uri)
         with ThreadPoolExecutor(1) as pool:

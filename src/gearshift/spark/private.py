@@ -11,6 +11,7 @@ import shlex
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
@@ -206,6 +207,32 @@ def latest_jobs(context: SparkContext, most: int) -> list[Any]:
     return [jobs.apply(number) for number in range(min(jobs.size(), most))]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """A process of a cluster that runs, or ran, tasks of this session."""
+
+    cores: int
+    is_active: bool
+    changed_at: float
+    """When it registered, or was lost; in epoch seconds."""
+
+
+def executors(context: SparkContext) -> list[Executor]:
+    """The executors in Spark's status store, also those that were lost."""
+    java: Any = context._jsc  # pyright: ignore[reportPrivateUsage]
+    listed = java.sc().statusStore().executorList(False)
+    found = [listed.apply(number) for number in range(listed.size())]
+    return [
+        Executor(
+            cores=each.totalCores(),
+            is_active=each.isActive(),
+            changed_at=(each.addTime() if each.isActive() else each.removeTime().get()).getTime() / 1000,
+        )
+        for each in found
+        if each.id() != "driver"
+    ]
+
+
 def add_query_listener(spark: SparkSession, listener: Any) -> Any:
     """Add a Java listener of queries that is implemented in Python; returns what `remove_query_listener` takes."""
     ensure_callback_server_started(_gateway())
@@ -324,6 +351,9 @@ def self_test(spark: SparkSession, admin_timeout_ms: int) -> list[str]:
         "add_query_listener": lambda: listens() is None,
         "write_observed (metrics)": observes,
         "latest_jobs": lambda: latest_jobs(spark.sparkContext, 1)[0].jobId() >= 0,
+        "executors": lambda: (
+            executors(spark.sparkContext) == [] or executors(spark.sparkContext)[0].cores > 0
+        ),
         "write_observed (connector)": lambda: _class(spark, _CONNECTOR).newInstance() is not None,
         "set_admin_timeout": lambda: set_admin_timeout(spark, admin_timeout_ms) is None,
         "consumer_creator": lambda: consumer_creator(spark) is not None,

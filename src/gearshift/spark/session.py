@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
 from gearshift.settings import Settings
 from gearshift.spark import class_archive as startup
-from gearshift.spark import functions, private
+from gearshift.spark import functions, masters, private, user_code
 from gearshift.spark.leader_lookup import shorten_admin_timeout
+from gearshift.spark.private import Py4JError
+from gearshift.spark.slots import await_executors
 from gearshift.stack.artifacts import artifacts
 from gearshift.stack.artifacts.java import properties_text, utf8_locale
 from gearshift.storage.access import is_s3, spark_options
@@ -71,7 +71,6 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
 }
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 # Spark creates the secret, and its executors do not get it on a command line.
 _AUTHENTICATED = {"spark.authenticate": "true"}
 _DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
@@ -114,27 +113,38 @@ def open_session(
     A `brief` session only plans: its Java process uses the fast compiler, which halves the time.
     """
     master = settings.spark_master or default_master(graph)
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Python UDFs run in this environment, with its packages, not in the first Python on the path.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _send_user_code(graph)
     _refuse_breaking(settings)
-    _refuse_private_disk(master, settings)
+    masters.require_shared_storage(master, settings)
+    if brief and not masters.is_local(master):
+        master = "local[2]"  # planning needs no cluster
+    masters.require_answer(master)
+    if masters.on_one_machine(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    user_code.choose_python(master, settings.spark)
+    user_code.pickle_app(graph)
     # PySpark prints every failed analysis as a page of JSON; Gearshift reports it in one sentence.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     # py4j logs every exception of a table's batch, which Gearshift reports too.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     paths = [str(jar) for jar in jars]
-    configuration = _configuration(settings, paths, log_file)
+    configuration = {"spark.master": masters.resolved(master), **_configuration(settings, paths, log_file)}
     if brief:
         configuration[_DRIVER_JAVA] += " -XX:TieredStopAtLevel=1"
     _launch(configuration, log_file)
-    builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
+    builder = SparkSession.builder.appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
         builder = builder.config(name, value)
-    _warn_of_open_cluster(master, settings)
-    spark = builder.getOrCreate()
+    masters.warn_of_open_cluster(master, settings)
+    try:
+        spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise masters.not_started(master, error, log_file) from error
+    try:
+        await_executors(spark)
+        user_code.send_siblings(spark, graph)
+    except BaseException:
+        spark.stop()
+        raise
     if any("kafka-clients" in path for path in paths):
         shorten_admin_timeout(spark)
     return spark
@@ -149,13 +159,6 @@ def start_java(settings: Settings, *, log_file: Path) -> Any:
 def end_java(*, within: float = _JAVA_ENDS_WITHIN) -> None:
     """End Spark's Java process, which must have no session, and wait for it."""
     private.end(within)
-
-
-def _send_user_code(graph: Graph) -> None:
-    """Pickle the functions of the app's file by value: Python workers cannot import it."""
-    names = {pipeline.transform.__module__ for pipeline in graph.pipelines.values()} - {"__main__"}
-    for name in names & sys.modules.keys():
-        cloudpickle.register_pickle_by_value(sys.modules[name])  # pyright: ignore[reportUnknownMemberType]
 
 
 def _configuration(settings: Settings, jars: list[str], log_file: Path | None) -> dict[str, str]:
@@ -210,35 +213,12 @@ def _launch(configuration: dict[str, str], log_file: Path | None) -> None:
         private.launch(configuration, how)
 
 
-def _warn_of_open_cluster(master: str, settings: Settings) -> None:
-    """Warn about a standalone cluster without a secret: Spark creates one only for local[N], YARN and Kubernetes."""
-    if master.startswith("spark:") and settings.spark.get("spark.authenticate") != "true":
-        log.warning(
-            "anyone who reaches the driver's port can run code in it: set spark.authenticate and "
-            "spark.authenticate.secret on the cluster at %s and in [spark]",
-            master,
-        )
-
-
 def _refuse_breaking(settings: Settings) -> None:
     for name, value in EVERY_GEAR.items():
         if settings.spark.get(name, value) != value:
             raise SettingsError(
                 f"spark.{name.removeprefix('spark.')} cannot be {settings.spark[name]}",
                 hint=f"remove it: every gear requires {value}",
-            )
-
-
-def _refuse_private_disk(master: str, settings: Settings) -> None:
-    """Raise if executors on other machines would write to their local disks, and each batch would be committed empty."""
-    hosts = re.findall(r"([^/,]+):\d+", master) if master.startswith("spark://") else []
-    if master.startswith("local") or (hosts and all(host in _LOOPBACK for host in hosts)):
-        return
-    for setting, uri in (("checkpoints", settings.checkpoints_uri), ("warehouse", settings.warehouse_uri)):
-        if local_path(uri) is not None:
-            raise SettingsError(
-                f"{setting} are at {uri}, a local disk that the executors of {master} do not share",
-                hint=f"set {setting} to a URI that all of them can reach, such as hdfs://… or s3a://…",
             )
 
 
@@ -261,9 +241,3 @@ def _log_configuration(log_file: Path) -> Path:
         encoding="ascii",
     )
     return path
-
-
-def total_slots(spark: SparkSession) -> int:
-    """The number of task slots: N for `local[N]`, the executors' cores for a cluster."""
-    local = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", spark.sparkContext.master or "")
-    return int(local[1]) if local else spark.sparkContext.defaultParallelism

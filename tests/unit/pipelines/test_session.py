@@ -9,7 +9,7 @@ import pytest
 from gearshift.definitions import Graph
 from gearshift.errors import SettingsError
 from gearshift.settings import load
-from gearshift.spark import session
+from gearshift.spark import masters, session
 
 GRAPH = Graph(app="shop", timezone="UTC")
 HDFS = {"checkpoints": "hdfs://n:1/c", "warehouse": "hdfs://n:1/w"}
@@ -41,5 +41,6 @@ def test_what_shares_the_storage_may_start(
         raise StartedError
 
     monkeypatch.setattr(session, "_configuration", start)
+    monkeypatch.setattr(masters, "require_answer", lambda master: None)
     with pytest.raises(StartedError):
         session.open_session(GRAPH, load({**flags, "home": tmp_path, "spark_master": master}, environ={}), ())

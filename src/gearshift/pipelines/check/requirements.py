@@ -13,7 +13,8 @@ from gearshift.pipelines.context import Context
 from gearshift.pipelines.ledger.ledger import SPARK
 from gearshift.pipelines.supervisor import Supervisor
 from gearshift.schemas import Registry
-from gearshift.spark.session import slots_needed, total_slots
+from gearshift.spark.session import slots_needed
+from gearshift.spark.slots import await_slots, more_slots, total_slots
 
 
 class Requirements:
@@ -58,14 +59,15 @@ class Requirements:
 
     def require_slots(self, reports: list[Report]) -> None:
         """Raise if the real-time pipelines together hold more tasks than Spark has slots."""
-        total = total_slots(self._context.spark)
+        spark = self._context.spark
         needs = {report.pipeline.name: self._slots(report) for report in reports}
         needed = sum(needs.values())
+        total = await_slots(spark, needed + 1)
         if needed > total - 1:
             shares = ", ".join(f"{name} {count}" for name, count in needs.items())
             raise TooFewSlotsError(
                 f"real-time needs {needed} task slots ({shares}) and one to spare, but Spark has {total}",
-                hint=f"set spark_master to local[{needed + 4}] or more, or run another pipeline in a lower gear",
+                hint=f"{more_slots(spark.sparkContext.master or '', needed + 4)}, or run another pipeline in a lower gear",
                 pipeline=reports[0].pipeline.name,
             )
 

@@ -1,0 +1,80 @@
+"""An app on a Spark standalone cluster of two workers, with checkpoints and tables on HDFS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gearshift as gs
+from gearshift import stack as local
+from gearshift.connection import Connection
+from gearshift.pipelines.ledger.listing import find_ledgers
+from tests.cluster.apps import Priced
+from tests.cluster.meter_run import REAL, MeterRun, settings_on
+from tests.cluster.standalone import StandaloneCluster
+from tests.flow import highest_counts, seen_twice, values
+from tests.support import eventually
+
+# A function of a module next to the app's file, in a Python UDF: no executor could import it from there.
+APP = """
+from pyspark.sql import functions as F
+
+from tariffs import price
+from tests.cluster.apps import Priced, meter
+
+declared = meter({name!r})
+app = declared.app
+prices = app.topic("{name}-prices", value=Priced, key="key", partitions=2)
+
+
+@app.pipeline(source=declared.events, to=prices, freshness="4 seconds", gear="near-real-time")
+def bill_now(events):
+    return events.select("key", "n", F.udf(price, "long")("n").alias("price"))
+"""
+TARIFFS = """
+def price(n):
+    return 3 * n
+"""
+
+
+@pytest.fixture
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(tmp_path_factory.mktemp("standalone")) as running:
+        yield running
+
+
+def test_a_killed_worker_loses_nothing_of_an_app_in_three_gears(
+    unique: str, hdfs: local.Stack, standalone: StandaloneCluster, tmp_path: Path, connection: Connection
+) -> None:
+    root = f"{hdfs.address('hdfs')}/{unique}"
+    store = {
+        "checkpoints": f"{root}/checkpoints",
+        "warehouse": f"{root}/warehouse",
+        **standalone.settings(),
+    }
+    settings = settings_on(store, connection, tmp_path)
+    with MeterRun(unique, settings, tmp_path, connection) as run:
+        (tmp_path / "meter.py").write_text(APP.format(name=unique), encoding="utf-8")
+        (tmp_path / "tariffs.py").write_text(TARIFFS, encoding="utf-8")
+        with run.runner() as runner:
+            run.shift_five_times(runner)
+            sent, began = run.flow.sent, time.monotonic()
+            standalone.kill_worker()
+            counts = run.declared.counts
+            eventually(lambda: sum(highest_counts(values(connection, counts)).values()) > sent, every=0.2)
+            print(f"counted on {time.monotonic() - began:.1f} s after a worker was killed")
+            run.in_mid_batch()
+            assert runner.gears()["count"] == REAL
+            run.flow.__exit__()
+            run.await_all()
+            run.await_bills()
+            runner.stop()
+        run.verify()
+        ledgers = {ledger.pipeline: ledger for ledger in find_ledgers(settings.checkpoints_uri)}
+        assert ledgers["alert"].replayed == seen_twice(values(connection, run.declared.alerts))
+        prices = gs.App("prices").topic(f"{unique}-prices", value=Priced, key="key", partitions=2)
+        priced = {row.n: row.price for row in values(connection, prices)}
+        assert priced == {n: 3 * n for n in range(run.flow.sent)}
