@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -47,8 +48,8 @@ class StandaloneCluster:
     def __exit__(self, *_: object) -> None:
         self._exit.close()
 
-    def settings(self) -> dict[str, object]:
-        """What an app needs to run on it."""
+    def settings(self, spark: Mapping[str, str] | None = None) -> dict[str, object]:
+        """What an app needs to run on it, and its further Spark configuration."""
         return {
             "spark_master": self.master,
             "spark": {
@@ -56,6 +57,7 @@ class StandaloneCluster:
                 "spark.driver.memory": "1g",
                 "spark.authenticate": "true",
                 "spark.authenticate.secret": _SECRET,
+                **(spark or {}),
             },
         }
 

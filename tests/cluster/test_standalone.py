@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 import gearshift as gs
 from gearshift import stack as local
 from gearshift.connection import Connection
+from gearshift.pipelines.ledger.ledger import Ledger
 from gearshift.pipelines.ledger.listing import find_ledgers
+from gearshift.settings import Settings
 from tests.cluster.apps import Priced
 from tests.cluster.meter_run import REAL, MeterRun, settings_on
 from tests.cluster.standalone import StandaloneCluster
@@ -46,6 +49,10 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneC
         yield running
 
 
+def alerts(settings: Settings) -> Ledger:
+    return next(each for each in find_ledgers(settings.checkpoints_uri) if each.pipeline == "alert")
+
+
 def test_a_killed_worker_loses_nothing_of_an_app_in_three_gears(
     unique: str, hdfs: local.Stack, standalone: StandaloneCluster, tmp_path: Path, connection: Connection
 ) -> None:
@@ -71,10 +78,35 @@ def test_a_killed_worker_loses_nothing_of_an_app_in_three_gears(
             run.flow.__exit__()
             run.await_all()
             run.await_bills()
+            eventually(lambda: all(run_.replayed is not None for run_ in alerts(settings).runs[:-1]))
             runner.stop()
         run.verify()
-        ledgers = {ledger.pipeline: ledger for ledger in find_ledgers(settings.checkpoints_uri)}
-        assert ledgers["alert"].replayed == seen_twice(values(connection, run.declared.alerts))
+        assert alerts(settings).replayed == seen_twice(values(connection, run.declared.alerts))
         prices = gs.App("prices").topic(f"{unique}-prices", value=Priced, key="key", partitions=2)
         priced = {row.n: row.price for row in values(connection, prices)}
         assert priced == {n: 3 * n for n in range(run.flow.sent)}
+
+
+@pytest.mark.parametrize(
+    ("workers", "spark", "refusal"),
+    [
+        (
+            0,
+            {"spark.scheduler.maxRegisteredResourcesWaitingTime": "3s"},
+            r"no executor of spark://127\.0\.0\.1:\d+ has registered within 3 seconds",
+        ),
+        (
+            1,
+            {"spark.cores.max": "2"},
+            r"real-time needs 2 task slots \(alert 2\) and one to spare, but Spark has 2.*spark\.cores\.max in \[spark\]",
+        ),
+    ],
+    ids=["no worker", "too few cores"],
+)
+def test_a_cluster_with_too_few_executors_is_one_sentence_that_names_the_setting(
+    workers: int, spark: dict[str, str], refusal: str, unique: str, tmp_path: Path, connection: Connection
+) -> None:
+    with StandaloneCluster(tmp_path / "standalone", workers) as cluster:
+        settings = settings_on(cluster.settings(spark), connection, tmp_path)
+        with MeterRun(unique, settings, tmp_path, connection) as run:
+            assert re.search(refusal, " ".join(run.refusal("run", "meter.py").split()))
