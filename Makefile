@@ -27,7 +27,7 @@ help:
 	@echo "make pages  write the generated pages of the documentation again"
 	@echo "make check  lint, types and the unit tests that need no server; under two minutes"
 	@echo "make test   check and test everything"
-	@echo "make test-cluster  test checkpoints, ledgers and tables on S3 and HDFS"
+	@echo "make test-cluster  test checkpoints, ledgers and tables on S3 and HDFS, and apps on Spark clusters"
 	@echo "make faults  run a whole app under random faults for ten minutes (ARGS='--seed 7 --seconds 600')"
 	@echo "make screenshots  take the pictures of the console that docs/console.md shows"
 	@echo "make bench  measure Gearshift beside plain PySpark"
@@ -74,7 +74,8 @@ test-alone: .venv/startup.done
 	$(BIN)/python -m pytest $(filter-out $(HARNESS),$(ALONE)) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest $(HARNESS)
 
-# Checkpoints, ledgers and tables on an S3 server and on HDFS, both real and on this machine.
+# Checkpoints, ledgers and tables on an S3 server and on HDFS, and apps on a standalone cluster and on YARN: all of them
+# real and on this machine.
 test-cluster: .venv/startup.done .venv-s3/done
 	$(BIN)/python -m pytest tests/cluster $(ARGS)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gearshift.definitions import Graph, Topic
-from gearshift.errors import ClusterError, GearshiftError, SettingsError
+from gearshift.errors import ClusterError, SettingsError
 from gearshift.settings import Settings
 from gearshift.storage.access import is_hdfs, is_s3
 from gearshift.storage.location import local_path
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 _ANSWERS_WITHIN = 5.0
+_RAISED = re.compile(r"(?:: )?[\w.$]+(?:Exception|Error): (.+)")
 
 
 def is_local(master: str) -> bool:
@@ -105,20 +106,16 @@ def require_answer(master: str) -> None:
         )
 
 
-def not_started(master: str, error: Exception, log_file: Path | None) -> GearshiftError:
-    """Spark's error at its start on a master, in one sentence."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = next(
-        (line for line in lines if re.match(r"(: )?[\w.$]+(Exception|Error):", line)),
-        lines[0] if lines else "",
-    )
-    reason = re.sub(r"^(: )?[\w.$]+(Exception|Error): ", "", named) or type(error).__name__
-    see = f"see {log_file}" if log_file is not None else "see its log"
-    hint = (
-        see
-        if is_local(master)
-        else f"check that spark_master is a Spark master's own port and not that of its page; {see}"
-    )
+def not_started(master: str, error: Exception, log_file: Path | None) -> ClusterError:
+    """Spark's error at its start, in one sentence: the first Java exception with a message."""
+    lines = str(error).splitlines()
+    raised = [found[1] for line in lines if (found := _RAISED.match(line))]
+    reason = next(iter([*raised, *lines]), type(error).__name__)
+    hint = f"see {log_file}" if log_file is not None else None
+    if master.startswith("spark:"):
+        hint = (
+            f"check that the port is the master's own, not that of its page, and the secret the same; {hint}"
+        )
     return ClusterError(f"Spark did not start on {master}: {reason}", hint=hint)
 
 

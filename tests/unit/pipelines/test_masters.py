@@ -113,3 +113,19 @@ def test_a_resource_manager_that_does_not_answer_is_named(
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     with pytest.raises(ClusterError, match=f"yarn does not answer at {address}; check that it is running"):
         masters.require_answer("yarn")
+
+
+def test_what_spark_says_at_its_start_is_one_sentence() -> None:
+    raised = RuntimeError(
+        "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+        ": java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n"
+        "\tat org.apache.spark.SparkContext.assertNotStopped(SparkContext.scala:124)"
+    )
+    error = masters.not_started("spark://h:8080", raised, Path("spark.log"))
+    assert str(error).startswith(
+        "Spark did not start on spark://h:8080: Cannot call methods on a stopped Spark"
+    )
+    assert error.hint is not None and error.hint.endswith("see spark.log")
+    assert (
+        masters.not_started("yarn", RuntimeError(), None).what == "Spark did not start on yarn: RuntimeError"
+    )
