@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,9 +63,13 @@ class StandaloneCluster:
         }
 
     def kill_worker(self) -> None:
-        """`kill -9` of one; its executor ends when it notices."""
+        """`kill -9` of one and of its executors, as a machine that is lost takes both."""
         worker = self.workers.pop(0)
-        worker.kill()
+        executors = Path(f"/proc/{worker.pid}/task").glob("*/children")
+        killed = [int(number) for file in executors for number in file.read_text().split()]
+        assert killed, "the worker runs no executor"
+        for number in (worker.pid, *killed):
+            os.kill(number, signal.SIGKILL)
         worker.wait()
 
     def _worker(self, number: int) -> subprocess.Popen[bytes]:

@@ -90,7 +90,8 @@ class Yarn:
             "yarn.scheduler.minimum-allocation-mb": 128,
             "yarn.scheduler.maximum-allocation-vcores": 16,
         }
-        self.conf.mkdir(parents=True)
+        # The jar has the page of the ResourceManager, and not the NodeManager's, whose server wants the folder.
+        (self.conf / "webapps" / "node").mkdir(parents=True)
         for name, properties in (("core-site.xml", {"fs.defaultFS": self._hdfs}), ("yarn-site.xml", yarn)):
             lines = "".join(
                 f"<property><name>{key}</name><value>{escape(str(value))}</value></property>\n"
@@ -109,11 +110,12 @@ class Yarn:
 
     def _start(self, name: str, program: str) -> None:
         cache = load({}, environ={}).cache
-        fetch("hdfs", cache=cache)
+        fetch("hdfs", "yarn", cache=cache)
         shipped = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
         classes = [
             self.conf,
             *jars("hdfs", cache=cache),
+            *jars("yarn", cache=cache),
             *(jar for jar in shipped if "spark-" not in jar.name),
         ]
         java = require_java()
