@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -58,9 +57,6 @@ class Yarn:
                 "spark.yarn.am.memory": "256m",
                 # On each machine already: else Spark packs all its jars and uploads them at every start.
                 "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
-                "spark.pyspark.python": sys.executable,
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
             },
         }
 

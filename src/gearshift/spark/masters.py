@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 _ANSWERS_WITHIN = 5.0
+_YARN_PORT = 8032
 _RAISED = re.compile(r"(?:: )?[\w.$]+(?:Exception|Error): (.+)")
 
 
@@ -30,13 +30,15 @@ def is_local(master: str) -> bool:
 
 
 def on_one_machine(master: str) -> bool:
-    """Whether all tasks run on this machine: local, or on a standalone cluster that listens on loopback.
+    """Whether all tasks run on this machine: local, or on a cluster that listens on loopback alone.
 
-    >>> [on_one_machine(master) for master in ("local[4]", "spark://127.0.0.1:7077", "spark://host:7077", "yarn")]
+    A Kubernetes API on loopback says nothing: its pods have networks of their own.
+
+    >>> [on_one_machine(master) for master in ("local[4]", "spark://127.0.0.1:7077", "spark://host:7077", "k8s://::1")]
     [True, True, False, False]
     """
-    hosts = [host for host, _ in _standalone(master)]
-    return is_local(master) or (bool(hosts) and all(_is_loopback(host) for host in hosts))
+    managers = _resource_managers(_hadoop_configuration()) if master == "yarn" else _standalone(master)
+    return is_local(master) or (bool(managers) and all(_is_loopback(host) for host, _ in managers))
 
 
 def resolved(master: str) -> str:
@@ -138,13 +140,21 @@ def _is_loopback(host: str | None) -> bool:
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """The addresses at which a cluster takes applications; none if its own settings leave that open."""
+    """The addresses at which a cluster takes applications."""
     if master.startswith("spark://"):
         return _standalone(master)
     if master.startswith("k8s://"):
         parts = urlsplit(resolved(master).removeprefix("k8s://"))
         return [(parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443))]
-    return _resource_managers() if master == "yarn" else []
+    if master != "yarn":
+        return []
+    configuration = _hadoop_configuration()
+    if configuration is None:
+        raise SettingsError(
+            "spark_master is yarn, but neither HADOOP_CONF_DIR nor YARN_CONF_DIR names a folder with yarn-site.xml",
+            hint="set HADOOP_CONF_DIR to the folder with yarn-site.xml and core-site.xml",
+        )
+    return _resource_managers(configuration)
 
 
 def _standalone(master: str) -> list[tuple[str, int]]:
@@ -154,44 +164,40 @@ def _standalone(master: str) -> list[tuple[str, int]]:
     return [(host, int(port)) for host, port in found]
 
 
-def _resource_managers() -> list[tuple[str, int]]:
-    """The addresses in the `yarn-site.xml` of Hadoop's client, which finds its cluster there."""
+def _hadoop_configuration() -> Path | None:
+    """The `yarn-site.xml` in which Hadoop's clients find their cluster."""
     folder = os.environ.get("YARN_CONF_DIR") or os.environ.get("HADOOP_CONF_DIR")
-    if folder is None:
-        raise SettingsError(
-            "spark_master is yarn, but neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
-            hint="set HADOOP_CONF_DIR to the folder with yarn-site.xml and core-site.xml",
-        )
+    file = Path(folder) / "yarn-site.xml" if folder else None
+    return file if file is not None and file.is_file() else None
+
+
+def _resource_managers(configuration: Path | None) -> list[tuple[str, int]]:
+    """Where ResourceManagers take applications; each of several has the end of its name."""
+    if configuration is None:
+        return []
     try:
-        properties = _hadoop_properties(Path(folder) / "yarn-site.xml")
+        entries = list(ET.parse(configuration).getroot().iter("property"))
     except (OSError, ET.ParseError) as error:
-        raise SettingsError(
-            f"cannot read yarn-site.xml in {folder}: {error}",
-            hint="set HADOOP_CONF_DIR to the folder with yarn-site.xml and core-site.xml",
-        ) from None
-    return list(_client_addresses(properties))
+        raise SettingsError(f"cannot read {configuration}: {error}", hint="fix the file") from None
+    properties = {
+        entry.findtext("name", "").strip(): entry.findtext("value", "").strip() for entry in entries
+    }
+    return _client_addresses(properties)
 
 
-def _client_addresses(properties: dict[str, str]) -> Iterable[tuple[str, int]]:
-    """Where ResourceManagers take applications; each of several has the end of its name.
+def _client_addresses(properties: dict[str, str]) -> list[tuple[str, int]]:
+    """The addresses among YARN's properties; a host without one listens on YARN's own port.
 
-    >>> list(_client_addresses({"yarn.resourcemanager.hostname.rm1": "a", "yarn.resourcemanager.hostname.rm2": "b"}))
-    [('a', 8032), ('b', 8032)]
+    >>> _client_addresses({"yarn.resourcemanager.hostname.a": "h1", "yarn.resourcemanager.address.b": "h2:9"})
+    [('h1', 8032), ('h2', 9)]
     """
-    for name, value in properties.items():
-        found = re.fullmatch(r"yarn\.resourcemanager\.(hostname|address)(\.\w+)?", name)
-        if found is None or "${" in value:
-            continue
-        if found[1] == "hostname" and f"yarn.resourcemanager.address{found[2] or ''}" not in properties:
-            yield value, 8032
-        elif found[1] == "address":
-            host, _, port = value.rpartition(":")
-            yield host, int(port)
-
-
-def _hadoop_properties(file: Path) -> dict[str, str]:
-    entries = ET.parse(file).getroot().iter("property")
-    return {entry.findtext("name", "").strip(): entry.findtext("value", "").strip() for entry in entries}
+    found: dict[str, tuple[str, int]] = {}
+    for name, value in sorted(properties.items(), reverse=True):  # an address comes after its host
+        which = re.fullmatch(r"yarn\.resourcemanager\.(hostname|address)(\.\w+)?", name)
+        host, _, port = value.partition(":")
+        if which is not None and "$" not in value and (port.isdecimal() or not port):
+            found[which[2] or ""] = (host, int(port or _YARN_PORT))
+    return list(found.values())
 
 
 def _listens(host: str, port: int) -> bool:

@@ -91,12 +91,14 @@ def test_a_master_that_does_not_answer_is_one_sentence_before_spark_starts(form:
 def test_yarn_without_its_configuration_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
-    with pytest.raises(
-        SettingsError, match="neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set; set HADOOP_CONF"
-    ):
+    refused = r"names a folder with yarn-site\.xml; set HADOOP_CONF_DIR"
+    with pytest.raises(SettingsError, match=refused):
         masters.require_answer("yarn")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    with pytest.raises(SettingsError, match=r"cannot read yarn-site\.xml"):
+    with pytest.raises(SettingsError, match=refused):
+        masters.require_answer("yarn")
+    (tmp_path / "yarn-site.xml").write_text("<configuration>", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"cannot read .*yarn-site\.xml: .*; fix the file"):
         masters.require_answer("yarn")
 
 
@@ -111,6 +113,7 @@ def test_a_resource_manager_that_does_not_answer_is_named(
     )
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    assert masters.on_one_machine("yarn")
     with pytest.raises(ClusterError, match=f"yarn does not answer at {address}; check that it is running"):
         masters.require_answer("yarn")
 
