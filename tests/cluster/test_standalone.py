@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,8 +42,14 @@ def bill_now(events):
     return events.select("key", "n", F.udf(price, "long")("n").alias("price"))
 """
 TARIFFS = """
+import os
+
 def price(n):
-    return 3 * n
+    return int(os.environ["TARIFF"]) * n
+"""
+# An environment that is sent, as venv-pack makes one: here its Python is this one, and says that it was called.
+PYTHON = f"""#!/bin/sh
+TARIFF=3 exec {sys.executable} "$@"
 """
 
 
@@ -49,6 +57,19 @@ def price(n):
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     with StandaloneCluster(tmp_path_factory.mktemp("standalone")) as running:
         yield running
+
+
+def packed_environment(folder: Path) -> dict[str, str]:
+    """An archive with a Python, and the settings with which it runs UDFs."""
+    python = folder / "python"
+    python.write_text(PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    return {
+        "spark.archives": f"{folder / 'environment.tar.gz'}#environment",
+        "spark.pyspark.python": "./environment/bin/python",
+    }
 
 
 def alerts(settings: Settings) -> Ledger:
@@ -62,7 +83,7 @@ def test_a_killed_worker_loses_nothing_of_an_app_in_three_gears(
     store = {
         "checkpoints": f"{root}/checkpoints",
         "warehouse": f"{root}/warehouse",
-        **standalone.settings(),
+        **standalone.settings(packed_environment(tmp_path)),
     }
     settings = settings_on(store, connection, tmp_path)
     with MeterRun(unique, settings, tmp_path, connection) as run:
