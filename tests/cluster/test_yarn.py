@@ -30,7 +30,7 @@ def test_an_app_runs_in_three_gears_on_yarn(
     with MeterRun(unique, settings_on(store, connection, tmp_path), tmp_path, connection) as run:
         with run.runner() as runner:
             runner.gears()
-            for pipeline, gear in (("alert", NEAR), ("count", REAL), ("keep", BATCH)):
+            for pipeline, gear in (("alert", NEAR), ("count", REAL), ("keep", BATCH), ("keep", NEAR)):
                 assert runner.shift(pipeline, gear)["after"] == gear
             run.flow.__exit__()
             run.await_all()
