@@ -2,6 +2,8 @@
 
 GearshiftError
 ├── SettingsError              a setting is unknown, missing or malformed
+│   └── LoginError             the brokers reject the user, the password or the certificate
+├── NotAuthorizedError         the brokers' rules do not permit an operation
 ├── DefinitionError            an app has an invalid declaration
 │   └── AppLoadError           the app's file cannot be imported
 ├── MachineError               this machine lacks something
@@ -122,6 +124,18 @@ class GearshiftError(Exception):
 
 class SettingsError(GearshiftError):
     """A setting is unknown, missing or malformed."""
+
+
+class LoginError(SettingsError):
+    """The brokers reject the user or the password, or their certificate is not trusted: a retry does not help."""
+
+
+class NotAuthorizedError(GearshiftError):
+    """The brokers' rules (ACLs) do not permit an operation; `rule` is the line that would add the missing one."""
+
+    def __init__(self, what: str, *, hint: str | None = None, rule: str | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.rule = rule
 
 
 class DefinitionError(GearshiftError):

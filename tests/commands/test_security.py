@@ -31,6 +31,7 @@ from gearshift.settings import load
 from gearshift.stack.services import cassandra_cql as cql
 from gearshift.stack.services import kafka_metadata as metadata
 from gearshift.stack.services.accounts import Account, account_of
+from gearshift.stack.services.kafka_login import Login
 from gearshift.stack.services.postgres import passwords
 from gearshift.stack.services.tokens import read_token
 from tests.support import closed_port, eventually
@@ -294,7 +295,7 @@ def answer(running: Running, path: str) -> dict[str, Any]:
 
 def locks(running: Running, java: Any) -> dict[str, Callable[[int], bool]]:
     """Whether a port, identified by its process's command line, rejects a client without credentials."""
-    stranger = Account("gearshift", "wrong")
+    stranger = Login(Account("gearshift", "wrong"))
     request = struct.pack(">hhih", 3, 4, 1, 1) + b"x" + struct.pack(">i?", 0, False)
     anonymous = struct.pack(">i", len(request)) + request
     evil = {"Host": "evil.example"}

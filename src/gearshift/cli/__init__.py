@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gearshift.cli import (
+    access,
     batch,
     cleaning,
     console,
@@ -73,6 +74,7 @@ app.command()(recovering.reset)
 app.command()(recovering.resume)
 app.command()(recovering.rename)
 app.command()(graph.graph)
+app.command()(access.acls)
 app.command()(console.console)
 app.command()(inspecting.status)
 app.command()(inspecting.ledger)

@@ -20,7 +20,7 @@ from gearshift.pipelines.calendar_runs import CalendarRuns
 from gearshift.pipelines.check.continuity import Continuity
 from gearshift.pipelines.condition import Condition
 from gearshift.pipelines.context import Context
-from gearshift.pipelines.failures import explain
+from gearshift.pipelines.failures import FINAL, explain
 from gearshift.pipelines.ledger.recorder import Recorder
 from gearshift.pipelines.ledger.runs import Run
 from gearshift.pipelines.listener import Progress
@@ -215,7 +215,7 @@ class Supervisor:
 
     def explain(self, error: BaseException) -> GearshiftError:
         """An exception of this pipeline's query as one sentence."""
-        return self._sink.error or explain(error, self.pipeline)
+        return self._sink.error or explain(error, self.pipeline, self.context.connection)
 
     def failure_of(self, query: StreamingQuery) -> GearshiftError | None:
         """Why a query ended; None if it runs or was stopped."""
@@ -316,7 +316,7 @@ class Supervisor:
         return missing is not None
 
     def _back_off(self, failure: GearshiftError) -> None:
-        if isinstance(failure, ContinuityError):
+        if isinstance(failure, FINAL):
             self.condition.show("stopped", str(failure))
             self._backoff.stop()
             log.error("%s", failure)

@@ -37,7 +37,8 @@ from gearshift.runner.gearbox.gearboxes import AUTO, Gearboxes, require_gears
 from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.notifying import Notifier
 from gearshift.runner.rates import Rates
-from gearshift.runner.registering import make_topics
+from gearshift.runner.reaching import require_reachable
+from gearshift.runner.registering import grant_rules, make_topics
 from gearshift.runner.serving import make_console
 from gearshift.runner.single_runner import lock_home
 from gearshift.runner.sources import SupervisedSource, sources_of
@@ -55,7 +56,6 @@ from gearshift.spark.session import jars_for, open_session
 from gearshift.stack.processes.restarts import ServiceSupervisor
 from gearshift.stack.processes.service import Pid
 from gearshift.stack.services.optional import local_services
-from gearshift.storage.reaching import require_all_reachable
 from gearshift.topics import Admin, DeadLetters
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Runner:
 
     def _start(self) -> None:
         self._exit.enter_context(lock_home(self.settings.home, progress=self._progress))
-        require_all_reachable(self.settings.checkpoints_uri, self.settings.warehouse_uri)
+        require_reachable(self.settings)
         with ThreadPoolExecutor(1) as pool:
             spark = self._start_spark(pool)
             # Planning needs only Spark, so it is finished by the time the slowest service is ready.
@@ -222,6 +222,7 @@ class Runner:
 
     def _create_topics(self, admin: Admin, registry: Registry) -> None:
         self._progress("creating topics and registering schemas")
+        grant_rules(self.graph, self.settings)
         make_topics(self.graph, capturing.topics_of(self.graph), admin, registry)
 
     def _create_supervisors(

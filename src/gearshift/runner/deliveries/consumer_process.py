@@ -20,7 +20,7 @@ from gearshift.connection import Connection
 from gearshift.delivery.assignment import RecordId
 from gearshift.delivery.crash_guard import CrashGuard
 from gearshift.delivery.worker import Worker
-from gearshift.errors import GearshiftError
+from gearshift.errors import GearshiftError, LoginError
 from gearshift.redaction import RedactingFormatter, cover_tracebacks
 from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
@@ -52,7 +52,7 @@ class Reports:
     def failed(self, error: GearshiftError) -> int:
         """Report why the process ends, which distinguishes it from a crash."""
         sys.stderr.write(f"error: {error}\n")
-        self.write({"failure": str(error)})
+        self.write({"failure": str(error), "final": isinstance(error, LoginError)})
         return 1
 
     def crash_guard(self, crashes: list[tuple[RecordId, int]] | None) -> CrashGuard | None:

@@ -10,7 +10,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
 
 from gearshift.errors import TopicError
-from gearshift.topics.client import UNPOLLED, Client
+from gearshift.topics.client import UNPOLLED, Client, is_denied
 from gearshift.topics.partitions import Offsets, TopicPartition
 
 if TYPE_CHECKING:
@@ -61,8 +61,11 @@ class GroupOffsets:
             done = self._consumer.commit(offsets=positions, asynchronous=False)
         except KafkaException as raised:
             named = ", ".join(sorted({topic for topic, _ in offsets}))
+            self._consumer.poll(0)  # serves error_cb, which has the reason
             raise self._client.translated(raised, topic=named) from None
         for position in done or ():
+            if position.error is not None and is_denied(position.error):
+                raise self._client.denied(position.error, topic=position.topic)
             if position.error is not None:
                 raise TopicError(
                     f"group {self.group_id} cannot commit offset {position.offset}: {position.error.str()}",
@@ -79,6 +82,7 @@ class GroupOffsets:
         try:
             found = self._consumer.committed(wanted, timeout=self._seconds)
         except KafkaException as raised:
+            self._consumer.poll(0)
             raise self._client.translated(raised) from None
         self.mirrors = any(position.metadata == MIRROR for position in found)
         return {

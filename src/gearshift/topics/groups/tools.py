@@ -107,9 +107,15 @@ class Groups:
             return []
         try:
             futures = self._kafka.describe_consumer_groups(wanted, request_timeout=self._seconds)
-            return [_group(future.result()) for future in futures.values()]
         except KafkaException as raised:
             raise self._client.translated(raised) from None
+        return [self._described(name, future) for name, future in futures.items()]
+
+    def _described(self, group_id: str, future: Any) -> Group:
+        try:
+            return _group(future.result())
+        except KafkaException as raised:
+            raise self._client.translated(raised, group=group_id) from None
 
     def find(self, group_id: str) -> Group:
         """The group with this id; DeliveryError if it does not exist."""
