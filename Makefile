@@ -27,7 +27,7 @@ help:
 	@echo "make pages  write the generated pages of the documentation again"
 	@echo "make check  lint, types and the unit tests that need no server; under two minutes"
 	@echo "make test   check and test everything"
-	@echo "make test-cluster  test checkpoints, ledgers and tables on S3 and HDFS"
+	@echo "make test-cluster  test checkpoints, ledgers and tables on S3 and HDFS, and a secured Kafka"
 	@echo "make faults  run a whole app under random faults for ten minutes (ARGS='--seed 7 --seconds 600')"
 	@echo "make screenshots  take the pictures of the console that docs/console.md shows"
 	@echo "make bench  measure Gearshift beside plain PySpark"

@@ -295,7 +295,7 @@ def answer(running: Running, path: str) -> dict[str, Any]:
 
 def locks(running: Running, java: Any) -> dict[str, Callable[[int], bool]]:
     """Whether a port, identified by its process's command line, rejects a client without credentials."""
-    stranger = Login(Account("gearshift", "wrong"))
+    stranger = Account("gearshift", "wrong")
     request = struct.pack(">hhih", 3, 4, 1, 1) + b"x" + struct.pack(">i?", 0, False)
     anonymous = struct.pack(">i", len(request)) + request
     evil = {"Host": "evil.example"}
@@ -303,7 +303,10 @@ def locks(running: Running, java: Any) -> dict[str, Callable[[int], bool]]:
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
 
     def kafka(port: int) -> bool:
-        return said(port, anonymous) == b"" and metadata.request_metadata("127.0.0.1", port, stranger) is None
+        return (
+            said(port, anonymous) == b""
+            and metadata.request_metadata("127.0.0.1", port, Login(stranger)) is None
+        )
 
     def registry(port: int) -> bool:
         subjects = "/subjects"

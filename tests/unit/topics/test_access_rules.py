@@ -117,7 +117,7 @@ def test_a_delivery_to_nothing_needs_no_transactions(app: gs.App) -> None:
 def test_sources_write_their_topic_and_their_marks_in_transactions(app: gs.App, tmp_path: Path) -> None:
     readings = app.topic("readings", value=Reading)
 
-    @app.source(to=readings, rate="1/s")
+    @app.source(to=readings, rate=1)
     def simulate() -> Iterator[Reading]:
         yield Reading("m1", 1.0)
 
