@@ -157,7 +157,7 @@ def test_the_smart_meter_runs_in_three_gears_with_the_rules_that_acls_prints(
             secured.rules.revoke("topic", "meter-readings")
             wanted = Rule("topic", "meter-readings", ("Read",)).line(PRINCIPAL)
             described = Rule("topic", "meter-readings", ("Describe",)).line(PRINCIPAL)
-            said = eventually(lambda: _error(command, "load_alerts"), every=0.5)
+            said = str(eventually(lambda: _error(command, "load_alerts"), every=0.5))
             assert wanted in said or described in said
             secured.rules.grant([ours])
             before = len(gateway.messages)
@@ -286,7 +286,7 @@ def test_a_delivery_names_the_rule_that_it_lacks_and_goes_on_when_it_has_it(
     name = {"topic": "small-readings", "group": delivery.group_id}[resource]
     with secured.rules.without(every_rule, resource, name):
         consumer = ThreadConsumer(delivery, "small", secured.connection, secured.settings, "small.0")
-        said = eventually(lambda: consumer.ended or consumer.status.get("error"), within=60)
+        said = str(eventually(lambda: consumer.ended or consumer.status.get("error"), within=60))
     assert f"--{resource} {name}" in said
     consumer.stop()
     consumer.await_end(30)
@@ -343,7 +343,7 @@ def test_a_wrong_password_ends_a_delivery_and_a_producer_for_good(secured: Secur
     stranger = wrong(secured.connection, sasl_password="wrong")
     delivery = small.graph.deliveries["copy"]
     consumer = ThreadConsumer(delivery, "small", stranger, secured.settings, "small.0")
-    assert "failed for user gearshift" in eventually(lambda: consumer.ended, within=SOON)
+    assert "failed for user gearshift" in str(eventually(lambda: consumer.ended, within=SOON))
     assert consumer.is_final
     with pytest.raises(LoginError), Producer(stranger, deliver_within=timedelta(minutes=2)) as producer:
         producer.send_bytes("small-copies", b"x")

@@ -182,7 +182,7 @@ def _brokers(settings: Settings, folder: Path) -> int:
     )
 
 
-def _secured(settings: Settings, folder: Path) -> bool:
+def secured(settings: Settings, folder: Path) -> bool:
     """Whether to start a secured Kafka: as the existing data has it, unless the settings say otherwise."""
     if kafka.brokers_in(folder / "kafka") is None:
         return settings.secure
@@ -200,7 +200,7 @@ def _start(settings: Settings, progress: Callable[[str], None], record: Path | N
     folder = stack_folder(settings)
     brokers = 0 if settings.bootstrap_servers else _brokers(settings, folder)
     if brokers:
-        kafka_login.secure(folder / "kafka", _secured(settings, folder))
+        kafka_login.secure(folder / "kafka", secured(settings, folder))
     groups = [] if settings.bootstrap_servers else ["kafka"]
     extra = stores.local_services(settings)
     groups += [group for name in extra for group in stores.GROUPS[name]]
