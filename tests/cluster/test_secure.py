@@ -113,7 +113,6 @@ def test_the_smart_meter_runs_in_three_gears_with_the_rules_that_acls_prints(
 
     with gateway_module.Gateway() as gateway:
         monkeypatch.setenv("SMS_URL", gateway.url)
-        monkeypatch.setenv("TIME_FACTOR", "600")
         printed = command("acls", "meter.py")
         with RunnerProcess.of_file(secured.settings, secured.folder, "meter.py") as runner:
             assert runner.gears() == {
@@ -132,15 +131,17 @@ def test_the_smart_meter_runs_in_three_gears_with_the_rules_that_acls_prints(
             eventually(lambda: len(gateway.messages) > before)
             eventually(texts)
             reading = b'{"meter_id": "%s", "load_kw": 9.5, "read_at": "2026-01-01T00:00:00Z"}\n'
-            (secured.folder / "dropped" / "one.jsonl").write_bytes(reading % b"by-file")
+            (secured.folder / "dropped" / "one.jsonl").write_bytes(reading % b"meter-901")
             sent = urllib.request.Request(
-                f"http://127.0.0.1:{port}/topics/meter-readings", data=reading % b"by-http", method="POST"
+                f"http://127.0.0.1:{port}/topics/meter-readings",
+                data=reading % b"meter-902",
+                headers={"Content-Type": "application/json"},
             )
             with urllib.request.urlopen(sent, timeout=30) as answer:
                 assert answer.status == 200
             with Producer(secured.connection) as producer:
                 producer.send_bytes("meter-readings", b"garbage")
-            for name in ("by-file", "by-http"):
+            for name in ("meter-901", "meter-902"):
                 eventually(lambda name=name: any(name in message.text for message in gateway.messages))
 
             def letters() -> list[Any]:
@@ -148,7 +149,7 @@ def test_the_smart_meter_runs_in_three_gears_with_the_rules_that_acls_prints(
 
             eventually(letters, every=1)
             assert command("dlq", "discard", "meter-readings")
-            groups = {each["group_id"] for each in command("group", "list")}
+            groups = {each["group"] for each in command("group", "list")}
             assert groups >= {"sms-sender", "smart-meter.copy", "smart-meter.load_alerts"}
             assert command("group", "lag", "sms-sender")
 
@@ -172,7 +173,7 @@ def _constant(operation: str) -> str:
 
 
 def _error(command: Callable[..., Any], pipeline: str) -> str | None:
-    status = command("status")
+    status = command("status")["runner"]
     (found,) = [each for each in status["pipelines"] if each["name"] == pipeline]
     return found["error"]
 

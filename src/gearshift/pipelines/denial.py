@@ -12,6 +12,7 @@ from gearshift.topics.access.principal import principal_of
 from gearshift.topics.access.rules import READ, WRITE
 
 _TOPICS = re.compile(r"TopicAuthorizationException: Not authorized to access topics: \[([^\],]+)")
+_SOME_TOPIC = re.compile("TopicAuthorizationException: Topic authorization failed")
 _GROUP = re.compile(r"GroupAuthorizationException: Not authorized to access group: (\S+)")
 _CLUSTER = re.compile(r"ClusterAuthorizationException")
 _REJECTED = re.compile(r"(SaslAuthenticationException|SslAuthenticationException): ([^\n]+)")
@@ -25,6 +26,9 @@ def explain_denial(text: str, pipeline: Pipeline, connection: Connection) -> Gea
         topic = found[1].strip()
         reads = any(topic == source.name for source in pipeline.topics.values())
         return not_authorized(principal, READ if reads else WRITE, "topic", topic)
+    if _SOME_TOPIC.search(text) and pipeline.topics:
+        # Kafka's admin client does not say which; Spark looks up the offsets of what it reads with it.
+        return not_authorized(principal, READ, "topic", next(iter(pipeline.topics.values())).name)
     if found := _GROUP.search(text):
         return not_authorized(principal, READ, "group", found[1])
     if _CLUSTER.search(text) and target is not None:

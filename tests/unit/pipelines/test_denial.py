@@ -44,6 +44,7 @@ def pipeline() -> Pipeline:
     [
         ("TopicAuthorizationException: Not authorized to access topics: [readings]", "Read --topic readings"),
         ("TopicAuthorizationException: Not authorized to access topics: [alerts]", "Write --topic alerts"),
+        ("TopicAuthorizationException: Topic authorization failed.", "Read --topic readings"),
         ("GroupAuthorizationException: Not authorized to access group: g-1", "Read --group g-1"),
         ("ClusterAuthorizationException: Cluster authorization failed.", "Write --topic alerts"),
     ],
