@@ -131,11 +131,7 @@ class LoginError(SettingsError):
 
 
 class NotAuthorizedError(GearshiftError):
-    """The brokers' rules (ACLs) do not permit an operation; `rule` is the line that would add the missing one."""
-
-    def __init__(self, what: str, *, hint: str | None = None, rule: str | None = None) -> None:
-        super().__init__(what, hint=hint)
-        self.rule = rule
+    """The brokers' rules (ACLs) do not permit an operation; the hint has the line that adds the missing one."""
 
 
 class DefinitionError(GearshiftError):

@@ -31,6 +31,8 @@ def status_of(error: GearshiftError) -> int:
     """
     if error.retriable:
         return 503
+    if isinstance(error, errors.NotAuthorizedError):
+        return 403
     for kinds, status in ((_NOT_FOUND, 404), (_INVALID, 400), (_IN_THIS_STATE, 409)):
         if isinstance(error, kinds):
             return status

@@ -29,5 +29,4 @@ def not_authorized(
     return NotAuthorizedError(
         f"{principal} is not authorized to {_IN_WORDS[operation]} {target}",
         hint=f"add this rule with kafka-acls.sh (gearshift acls FILE prints every rule of an app): {line}",
-        rule=line,
     )
