@@ -84,6 +84,6 @@ def refusal(folder: Path, connection: Connection, *words: str) -> tuple[str, flo
         [GEARSHIFT, *words], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
     )
     took = time.monotonic() - began
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["error", "hint"]
     return done.stderr, took

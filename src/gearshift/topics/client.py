@@ -42,9 +42,11 @@ LARGEST_RECORD = 64 << 20  # for clients that leave the limit to the topic's max
 # librdkafka's messages are available from `logging.getLogger("gearshift.librdkafka")`.
 LOG = logging.getLogger("gearshift.librdkafka")
 LOG.addHandler(logging.NullHandler())
-# librdkafka retries while a coordinator moves or loads, and when a connection closes before it is established.
+# librdkafka retries while a coordinator moves or loads, when a connection closes before it is established, and a login
+# that the brokers reject, some forty times a second.
 _RETRIED = re.compile(
     r"Coordinator (load in progress|not available)|Not coordinator|transport failure \(after \d+ms in state DOWN"
+    r"|SASL authentication error|SSL handshake failed|certificate verify failed"
 )
 
 
