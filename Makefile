@@ -18,7 +18,7 @@ INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --no-build-isolation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs pages tutorial check check-types check-units test test-patient test-timed test-alone faults lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered bench-decoding bench-gearbox bench-console screenshots test-cluster lock clean
+.PHONY: help demo docs pages tutorial check check-types check-units test test-patient test-timed test-alone faults lint bench bench-tables bench-deliveries bench-cdc bench-ingest bench-remembered bench-decoding bench-gearbox bench-scaling bench-console screenshots test-cluster lock clean
 
 help:
 	@echo "make demo   run the smart-meter story: alerts, history and bills, shifted live between the gears"
@@ -27,7 +27,7 @@ help:
 	@echo "make pages  write the generated pages of the documentation again"
 	@echo "make check  lint, types and the unit tests that need no server; under two minutes"
 	@echo "make test   check and test everything"
-	@echo "make test-cluster  test checkpoints, ledgers and tables on S3 and HDFS"
+	@echo "make test-cluster  test S3 and HDFS, Spark clusters, a standby and a secured Kafka"
 	@echo "make faults  run a whole app under random faults for ten minutes (ARGS='--seed 7 --seconds 600')"
 	@echo "make screenshots  take the pictures of the console that docs/console.md shows"
 	@echo "make bench  measure Gearshift beside plain PySpark"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-decoding  measure our decoder beside Spark's own"
 	@echo "make bench-remembered  measure what remembering ten million identities takes"
 	@echo "make bench-gearbox  simulate the gearbox beside fixed gears"
+	@echo "make bench-scaling  measure what it takes to scale a million keys"
 	@echo "make bench-console  measure what five open pages of the console cost"
 
 # PostgreSQL and the drivers of both stores, which one story needs, come with the development requirements.
@@ -74,7 +75,8 @@ test-alone: .venv/startup.done
 	$(BIN)/python -m pytest $(filter-out $(HARNESS),$(ALONE)) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest $(HARNESS)
 
-# Checkpoints, ledgers and tables on an S3 server and on HDFS, both real and on this machine.
+# Checkpoints, ledgers and tables on an S3 server and on HDFS, and apps on a standalone cluster and on YARN: all of them
+# real and on this machine.
 test-cluster: .venv/startup.done .venv-s3/done
 	$(BIN)/python -m pytest tests/cluster $(ARGS)
 
@@ -126,6 +128,9 @@ bench-decoding: .venv/dev.done
 
 bench-gearbox: .venv/dev.done
 	$(BIN)/python benchmarks/gearbox.py $(ARGS)
+
+bench-scaling: .venv/dev.done
+	$(BIN)/python benchmarks/scaling.py $(ARGS)
 
 bench-console: .venv/browser.done
 	$(BIN)/python -m benchmarks.console $(ARGS)

@@ -51,5 +51,14 @@ class BuildStories(Command):
         }
 
 
-build.sub_commands = [*build.sub_commands, ("build_stories", None)]
-setup(cmdclass={"build_stories": BuildStories})
+class Build(build):
+    """Removes what an earlier build left in the checkout: modules that no longer exist would be installed again."""
+
+    sub_commands = (*build.sub_commands, ("build_stories", None))
+
+    def run(self):
+        shutil.rmtree(Path(self.build_lib) / "gearshift", ignore_errors=True)
+        super().run()
+
+
+setup(cmdclass={"build": Build, "build_stories": BuildStories})

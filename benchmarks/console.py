@@ -186,6 +186,9 @@ class MadeUp:
     def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
         raise NotImplementedError
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        raise NotImplementedError
+
     def run_interval(self, pipeline: str, start: datetime) -> dict[str, Any]:
         raise NotImplementedError
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+from rich.text import Text
 
 from gearshift import tables
 from gearshift.cli.listing import plain
@@ -253,15 +254,24 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *,
         table.add_column("[dim]nothing yet[/]")
         return table
     for place, column in enumerate(columns):
-        numbers = all(isinstance(row[place], int | float | Decimal | None) for row in rows)
+        cells = [row[place] for row in rows]
+        numbers = all(isinstance(cell, int | float | Decimal | None) for cell in cells)
         table.add_column(
-            column.rpartition(".")[2].replace("_", " "), justify="right" if numbers else "left", no_wrap=True
+            column.rpartition(".")[2].replace("_", " "),
+            justify="right" if numbers else "left",
+            # In a narrow terminal texts are cut off, and never a number or a time.
+            no_wrap=all(isinstance(cell, int | float | Decimal | date | None) for cell in cells),
         )
     for row in rows:
-        table.add_row(*map(text, row))
+        table.add_row(*(_cell(value) for value in row))
     if more:
         table.caption, table.caption_justify, table.caption_style = f"and {more:,} more", "left", "dim"
     return table
+
+
+def _cell(value: Any) -> Text:
+    """A value on one line."""
+    return Text(no_wrap=True, overflow="ellipsis").append_text(Text.from_markup(text(value)))
 
 
 def topics_of(boards: Sequence[Board | SqlBoard], topics: Mapping[str, Topic]) -> dict[str, Topic]:

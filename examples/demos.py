@@ -173,7 +173,7 @@ def _settings(home: Path) -> Settings:
 
 
 def _play(runner: Runner, script: _Script, screen: Screen, began: float) -> None:
-    """Show the first results, shift while records flow, and stop when the story is told."""
+    """Show the first results, shift while records flow, and stop at the end of the story."""
     warehouse, topics = runner.settings.warehouse_uri, runner.graph.topics
     with Boards(script.boards, runner.context.connection, topics, warehouse) as boards:
         screen.watch(runner, boards)

@@ -94,6 +94,9 @@ class FakeRun:
     def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
         raise AssertionError(f"{pipeline} {gear} {now} {emit}")
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        raise AssertionError(f"{pipeline} {partitions} {emit}")
+
 
 @contextmanager
 def open_console(

@@ -17,7 +17,7 @@ from gearshift.settings import Settings, load
 from tests import stories
 
 SECONDS = 8
-PROOF = re.compile(r"^ +(\w+): [\d,]+ records in \d+ runs: (.*)", re.MULTILINE)
+PROOF = re.compile(r"^ +(\w+): [\d,]+ records? in \d+ runs?: (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

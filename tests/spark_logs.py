@@ -26,11 +26,11 @@ class SparkLogs:
             self._write(f"sources/{number}/0", f"\0v1\n{_text({topic: parts})}")
         return self
 
-    def plan(self, batch: int, ends: Offsets, timestamp_ms: int = 0) -> None:
+    def plan(self, batch: int, ends: Offsets, timestamp_ms: int = 0, *, partitions: int = 2) -> None:
         """Write a batch's offsets down."""
         configuration = {
             "spark.sql.streaming.stateStore.providerClass": self._provider,
-            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.shuffle.partitions": str(partitions),
         }
         metadata = {"batchWatermarkMs": 0, "batchTimestampMs": timestamp_ms, "conf": configuration}
         sources = [_text({topic: parts}) for topic, parts in ends.items()]

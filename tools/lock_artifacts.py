@@ -121,6 +121,11 @@ GROUPS = {
     "hdfs": [
         Dependency(organisation="org.apache.hadoop", module="hadoop-client-minicluster", revision="3.5.0"),
     ],
+    # What that jar's ResourceManager needs and does not contain; the tests alone start one.
+    "yarn": [
+        Dependency(organisation="org.bouncycastle", module=module, revision="1.82")
+        for module in ("bcpkix-jdk18on", "bcprov-jdk18on", "bcutil-jdk18on")
+    ],
 }
 PATTERN = "[organisation]/[module]/[revision]/[artifact](+[classifier]).[ext]"
 

@@ -56,7 +56,7 @@ class Reader:
         elif words[:2] == ["gearshift", "run"]:
             self.start(words)
         elif words[:1] == ["pytest"]:
-            done = self._finish([sys.executable, "-m", "pytest", "-q", *words[1:]])
+            done = self._finish([sys.executable, "-m", "pytest", *words[1:]])
             self.printed = "".join(f"{line.rstrip()}\n" for line in done.splitlines())
         elif words[:1] == ["gearshift"]:
             if words[1] in ("down", "clean"):

@@ -1,7 +1,7 @@
 """Bank transactions and fraud: a model learns from history, real-time scores every payment, and balances are exact.
 
-Once a week a batch fits a Spark ML model to the stored transactions, up to the last two days of the week, and judges it
-on those days beside the bank's rules. The table `models` records the data, precision, recall and AUC, and whether the
+Once a week a batch fits a Spark ML model to the stored transactions, up to the last two days of the week, and compares it
+on those days with the bank's rules. The table `models` records the data, precision, recall and AUC, and whether the
 model is approved: its F1 is at least that of the rules. A run that is repeated for late rows replaces its week's model.
 
 `score` joins that table, so each change of it restarts the query between two batches: the newest approved model takes

@@ -13,7 +13,7 @@ _NAMES = {
     "account": (
         "nameorig cc_num card_number account_id account_no account_number account auftragskonto rekening konto "
         "kontonummer iban_auftragskonto iban sender_account card_no customer_id customer card_id acct_num user "
-        "client_id"
+        "client_id card1"
     ),
     "card": "card",
     "counterparty": (
@@ -24,10 +24,10 @@ _NAMES = {
     ),
     "kind": (
         "type category transaction_type k_symbol operation buchungstext mutatiesoort use_chip umsatztyp "
-        "payment_format payment_type mcc"
+        "payment_format payment_type mcc product_cd"
     ),
     "amount": (
-        "amount amt transaction_amount transaction_amount_inr amount_eur amount_usd amount_gbp amount_lcy betrag "
+        "amount amt transaction_amount transaction_amt transaction_amount_inr amount_eur amount_usd amount_gbp amount_lcy betrag "
         "betrag_eur umsatz bedrag bedrag_eur montant importe importo amount_paid gross value"
     ),
     "debit": "debit debit_amount withdrawal_amt withdrawal_amount withdrawals withdrawal paid_out money_out soll",
@@ -40,10 +40,10 @@ _NAMES = {
         "transaction_timestamp trans_datetime"
     ),
     "date": (
-        "transaction_date trans_date booking_date posted_date posting_date date datum buchungstag buchungsdatum "
+        "transaction_date trans_date txn_date booking_date posted_date posting_date date datum buchungstag buchungsdatum "
         "started_date completed_date valuta wertstellung fecha data value_date"
     ),
-    "clock": "transaction_time trans_time time uhrzeit tijd",
+    "clock": "transaction_time trans_time time uhrzeit tijd transaction_dt",
     "unix": "unix_time",
     "year": "year",
     "month": "month",
@@ -54,7 +54,8 @@ _NAMES = {
     "shop_long": "merch_long merchant_long",
     "abroad": "is_abroad is_foreign foreign is_international international",
     "device": "is_new_device new_device",
-    "fraud": "is_fraud fraud fraud_label fraud_flag is_fraudulent is_laundering class",
+    "state": "status state transaction_status",
+    "fraud": "is_fraud fraud fraud_label fraud_flag is_fraudulent is_laundering is_suspicious class",
 }
 NAMES = {role: tuple(names.replace("_", "").split()) for role, names in _NAMES.items()}
 """The names of each column, the better ones first; as `plain` gives them."""

@@ -7,6 +7,7 @@
 | BankSim | `step,customer,…,merchant,…,category,amount,fraud`; a step is a day |
 | IBM | `User,Card,Year,Month,Day,Time,Amount,Use Chip,Merchant Name,…,Is Fraud?` |
 | ULB | `Time,V1,…,V28,Amount,Class`; a time is in seconds |
+| IEEE-CIS | `TransactionID,isFraud,TransactionDT,TransactionAmt,ProductCD,card1,…`; a time is in seconds |
 | statements | columns such as date, description and amount, or paid in and paid out (`columns.py`) |
 
 - Steps and seconds count from the first of January 2024, a Monday. A time without an offset is UTC.
@@ -14,6 +15,7 @@
   (or the variable BANK_DATES) says "day-first" or "month-first". So is a later line that contradicts.
 - Amounts leave the account, except those that a column marks as credits. In a statement, a file with negative amounts
   and no column of frauds, the negative ones leave it. More than two decimals are rounded half up.
+- Lines of a payment that failed, was declined or reverted are left out, and so are those that only state a balance.
 - Without a column for it, an account is the file's name, and a transaction's id is the file's name with the line.
 - PaySim, BankSim and Sparkov have the order of time, and are read while they are sent; other files are sorted first.
 """
@@ -47,6 +49,9 @@ _ORDERS = {"day-first": False, "month-first": True}
 _SAMPLE = 2_000  # rows that show how a file is written
 _DISORDER = timedelta(days=2)  # as long as the balances of `bank_fraud.py` wait
 _AMOUNTS = ("amount", "debit", "credit")
+_SIGNED = re.compile(r"[-−(]|.*(-|[DC]r\.?)$", re.IGNORECASE)
+_NOT_DONE = frozenset({"failed", "failure", "declined", "rejected", "reverted", "cancelled", "canceled"})
+_BALANCE = re.compile(r"\b(balance|saldo|kontostand|(brought|carried) forward)\b", re.IGNORECASE)
 
 
 def load(path: Path, *, dates: str | None = None) -> Iterator[Transaction]:
@@ -80,7 +85,9 @@ def _of_file(file: Path, months_first: bool | None) -> Iterator[Transaction]:
         if file.suffix.lower() != ".zip" and ("step" in columns or "unix" in columns):
             yield from _in_order(reader, chain(sample, rows))
         else:
-            unordered += map(reader.transaction, chain(sample, rows))
+            unordered += (
+                reader.transaction(row) for row in chain(sample, rows) if reader.is_transaction(row)
+            )
     yield from sorted(unordered, key=_when)
 
 
@@ -126,7 +133,7 @@ class _Reader:
                 f"{columns.cell(unclear, role)!r} is day-first or month-first, and no line of the file proves it",
                 'set BANK_DATES to "day-first" or "month-first"',
             )
-        is_signed = any(re.match(r"[-−(]|.*-$", columns.cell(row, "amount")) for row in sample)
+        is_signed = any(_SIGNED.match(columns.cell(row, "amount")) for row in sample)
         return cls(
             sheet.name,
             columns,
@@ -135,6 +142,15 @@ class _Reader:
             is_signed and "fraud" not in columns,
             timedelta(hours=1) if "before" in columns else timedelta(days=1),
         )
+
+    def is_transaction(self, row: Row) -> bool:
+        """Whether a row is of money that moved: not of a balance, and not of a payment that failed."""
+        cell = self.columns.cell
+        _require_width(row, self.columns)
+        if cell(row, "state").lower() in _NOT_DONE:
+            return False
+        names_balance = self._has_counterparty(row) and _BALANCE.search(cell(row, "counterparty"))
+        return not names_balance or any(cell(row, role) for role in _AMOUNTS)
 
     def transaction(self, row: Row) -> Transaction:
         """The transaction of a row."""

@@ -20,7 +20,8 @@ from typing import IO
 
 from gearshift.errors import WrongFileError
 
-SUFFIXES = (".csv", ".txt", ".tsv", ".gz", ".zip")
+_PLAIN = (".csv", ".txt", ".tsv")
+SUFFIXES = (*_PLAIN, ".gz", ".zip")
 _DELIMITERS = ",;\t|"
 _HEAD = 40  # lines in which the separator is looked for
 _START = 1 << 16  # bytes by which the encoding is chosen
@@ -55,7 +56,7 @@ def files_of(path: Path) -> list[Path]:
         raise WrongFileError("it does not exist", hint="name an existing file or folder", file=str(path))
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
+    files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, SUFFIXES))
     if not files:
         raise WrongFileError(
             "it has no data files", hint=f"use files that end in {', '.join(SUFFIXES)}", file=str(path)
@@ -76,7 +77,7 @@ def sheets(file: Path) -> Iterator[Sheet]:
 
 def _entries(file: Path) -> Iterator[Sheet]:
     with zipfile.ZipFile(file) as archive:
-        names = [name for name in sorted(archive.namelist()) if _is_data(Path(name))]
+        names = [name for name in sorted(archive.namelist()) if _is_data(Path(name), _PLAIN)]
         if not names:
             raise WrongFileError(
                 "the archive has no CSV file", hint="add one that ends in .csv", file=str(file)
@@ -86,9 +87,9 @@ def _entries(file: Path) -> Iterator[Sheet]:
                 yield _sheet(text, f"{file}/{name}", Path(name).stem)
 
 
-def _is_data(name: Path) -> bool:
-    """Whether an entry has data; a Mac adds a hidden file for each."""
-    return name.suffix.lower() in (".csv", ".txt", ".tsv") and not name.name.startswith(".")
+def _is_data(name: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file has data; a Mac adds a hidden one for each."""
+    return name.suffix.lower() in suffixes and not name.name.startswith(".")
 
 
 @contextmanager

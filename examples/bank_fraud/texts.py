@@ -14,6 +14,9 @@ _OTHER_MONTHS = {"mrz": 3, "mär": 3, "mai": 5, "mei": 5, "okt": 10, "dez": 12, 
 _POINT = re.compile(r"(\d{1,3}(?:,\d{2,3})+|\d*)(\.\d*)?(?:e([+-]?\d{1,2}))?", re.ASCII)
 _COMMA = re.compile(r"(\d{1,3}(?:[.]\d{3})+|\d*)(,\d*)?", re.ASCII)
 _NOISE = re.compile(r"[\s'’$£€₹¥]|^(?:EUR|USD|GBP|INR|CHF)|(?:EUR|USD|GBP|INR|CHF)$", re.IGNORECASE)
+_MARKED = re.compile(
+    r"(.+?)([dc])r\.?", re.IGNORECASE
+)  # debit or credit, as banks in India and Australia write
 _YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})", re.ASCII)
 _NUMBERS = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d{2})", re.ASCII)
 _NAMED = re.compile(r"(\d{1,2})[ .-]+([^\W\d]{3})[^\W\d]*[ .-]+(\d{4}|\d{2})")
@@ -45,8 +48,12 @@ def amount_of(text: str, mark: str) -> Decimal:
 
     >>> amount_of("$1,234.50", "."), amount_of("1.234,5-", ","), amount_of("(12)", "."), amount_of("-\u20ac 3,10", ",")
     (Decimal('1234.50'), Decimal('-1234.50'), Decimal('-12.00'), Decimal('-3.10'))
+    >>> amount_of("1,000.00 Dr", "."), amount_of("25.00CR", ".")
+    (Decimal('-1000.00'), Decimal('25.00'))
     """
     digits, sign = _NOISE.sub("", text).replace("−", "-"), 1
+    if marked := _MARKED.fullmatch(digits):  # a debit is negative
+        digits, sign = marked[1], -1 if marked[2].lower() == "d" else 1
     if digits[:1] + digits[-1:] == "()":
         digits, sign = digits[1:-1], -1
     if digits.endswith("-"):

@@ -13,11 +13,11 @@ _NAMES = {
     "meterserialnumber zaehler zhler zaehlernummer zhlernummer zaehlpunkt zhlpunkt messlokation marktlokation",
     "tariff": "stdortou tariff",
     "date": "date day datum tag readingdate settlementdate",
-    "time": "datetime timestamp time tstp readat readingtime readingdatetime start starttime startdatetime periodstart "
+    "time": "datetime timestamp time tstp readat readingtime readingdatetime start starttime startdatetime periodstart tijd "
     "intervalstart from zeitstempel zeit uhrzeit datumuhrzeit von beginn startzeit",
     "kwh": "kwhhhperhalfhour kwh kwhhh energykwhhh energykwh energy energyconsumptionkwh value valuekwh consumption "
     "consumptionkwh usage usagekwh importkwh reading verbrauch verbrauchkwh wert wertkwh energie energiekwh "
-    "energiemenge energiemengekwh menge mengekwh messwert messwertkwh bezugkwh",
+    "energiemenge energiemengekwh menge mengekwh messwert messwertkwh bezugkwh verbruik levering",
     "zone": "zone timezone tz zeitzone",
 }
 _COLUMNS = {name: role for role, names in _NAMES.items() for name in names.split()}
@@ -25,6 +25,7 @@ _GERMAN = re.compile(
     r"z(ae)?hler.*|z(ae)?hlpunkt|messlokation|marktlokation|datum.*|tag|zeit.*|uhrzeit|von|beginn|startzeit|"
     r"(verbrauch|wert|energie|energiemenge|menge|messwert|bezug)(kwh)?"
 )
+_IN_KWH = re.compile(r"(?<![a-z])kwh\W*$", re.IGNORECASE)  # such as Verbruik (kWh), in any language
 _ORDINAL = re.compile(
     r"(?:hh|h|sp|period|interval|slot|kwh|value|halfhour)?[_ ]?(\d{1,3})", re.ASCII | re.IGNORECASE
 )
@@ -64,8 +65,8 @@ class Layout:
         return " ".join(row.cells[column] for column in self.roles["time"] if column < len(row.cells))
 
 
-def layout_of(first: Row) -> Layout:
-    """The layout of a file by its first row: a header, or meter, (tariff,) time, kWh."""
+def layout_of(first: Row, *, is_first: bool) -> Layout:
+    """The layout of a file by its header, or by its first line: meter, (tariff,) time, kWh."""
     roles: dict[str, tuple[int, ...]] = {}
     is_utc = is_german = False
     for column, cell in enumerate(first.cells):
@@ -76,8 +77,12 @@ def layout_of(first: Row) -> Layout:
             roles[role] = (column,)
             is_utc |= plain != name
             is_german |= _GERMAN.fullmatch(plain) is not None
+    energies = [column for column, cell in enumerate(first.cells) if _IN_KWH.search(cell)]
+    if "kwh" not in roles and len(energies) == 1:
+        roles["kwh"] = (energies[0],)
     times = [column for column, cell in enumerate(first.cells) if matched(cell)]
-    if times and not roles.keys() & {"time", "date"}:
+    # Further down, such a line may follow a header whose columns are not known, and may be in another unit.
+    if is_first and times and not roles.keys() & {"time", "date"}:
         if times[0] not in (1, 2) or times[0] + 1 >= len(first.cells):
             raise first.error("the columns are not known", "write a header: meter, tariff, time, kwh")
         known = {"meter": (0,), "time": (times[0],), "kwh": (times[0] + 1,)}

@@ -19,50 +19,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
 
 import billing
 from loader import load
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from reading import Energy, MeterReading
+from reading import HalfHour, MeterReading, MonthSoFar
 from simulator import simulate
 
 import gearshift as gs
 
 DATA, ZONE, DATES = map(os.environ.get, ("GEARSHIFT_STORY_DATA", "METER_TIMEZONE", "METER_DATES"))
 LATENESS = "7 days"  # how late a reading may be for `month_so_far`; a bill has no limit
-Money = Annotated[Decimal, gs.DecimalOf(12, 2)]
-
-
-@dataclass(frozen=True)
-class HalfHour:
-    """A usable reading, on the grid."""
-
-    meter_id: str
-    tariff: str
-    zone: str
-    begins_at: datetime
-    wall_time: datetime  # the customer's wall clock at that instant, written as if it were UTC
-    kwh: Energy
-    off_grid: int  # microseconds between the meter's time and the grid
-
-
-@dataclass(frozen=True)
-class MonthSoFar:
-    """The energy of a customer's month until now, and its price without the standing charge."""
-
-    meter_id: str
-    month: str
-    tariff: str
-    half_hours: int
-    day_kwh: Energy
-    night_kwh: Energy
-    amount: Money
 
 
 app = gs.App("electricity-bill")  # in UTC, as `wall_time` is written

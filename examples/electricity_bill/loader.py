@@ -73,8 +73,9 @@ def _of_sheet(sheet: Sheet, zone: str | None, dates: str | None) -> list[MeterRe
     first = list(islice(sheet.rows, _PREAMBLE))
     if not first:
         return []
-    layout, data = _start(first)
-    rows: Iterator[Row] = chain(data, sheet.rows)
+    layout, data, header = _start(first)
+    # Files that were joined repeat their header.
+    rows: Iterator[Row] = (row for row in chain(data, sheet.rows) if row.cells != header)
     months_first = dates == "month-first"
     if dates is None and any(needs_order(layout.time(row)) for row in data):
         kept = list(rows)
@@ -101,16 +102,16 @@ def _months_first(layout: Layout, rows: list[Row]) -> bool:
     return bool(proven)
 
 
-def _start(first: list[Row]) -> tuple[Layout, list[Row]]:
-    """The layout, and the rows after the header; notes before the header are skipped."""
+def _start(first: list[Row]) -> tuple[Layout, list[Row], list[str] | None]:
+    """The layout, the rows after the header, and the header; notes before the header are skipped."""
     problem: WrongFileError | None = None
     for number, row in enumerate(first):
         try:
-            layout = layout_of(row)
+            layout = layout_of(row, is_first=number == 0)
         except WrongFileError as error:
             problem = problem or error
         else:
-            return layout, first[number + layout.has_header :]
+            return layout, first[number + layout.has_header :], row.cells if layout.has_header else None
     assert problem is not None
     raise problem
 

@@ -1,4 +1,4 @@
-"""A meter's reading of one half hour, and the tariffs."""
+"""The values of the topics: a meter's readings and what is made of them; and the tariffs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import gearshift as gs
 
 DECIMALS = 7
 Energy = Annotated[Decimal, gs.DecimalOf(14, DECIMALS)]
+Money = Annotated[Decimal, gs.DecimalOf(12, 2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,32 @@ class MeterReading:
     zone: str  # the customer's time zone
     read_at: datetime
     kwh: Energy | None
+
+
+@dataclass(frozen=True)
+class HalfHour:
+    """A usable reading, on the grid."""
+
+    meter_id: str
+    tariff: str
+    zone: str
+    begins_at: datetime
+    wall_time: datetime  # the customer's wall clock at that instant, written as if it were UTC
+    kwh: Energy
+    off_grid: int  # microseconds between the meter's time and the grid
+
+
+@dataclass(frozen=True)
+class MonthSoFar:
+    """The energy of a customer's month until now, and its price without the standing charge."""
+
+    meter_id: str
+    month: str
+    tariff: str
+    half_hours: int
+    day_kwh: Energy
+    night_kwh: Energy
+    amount: Money
 
 
 @dataclass(frozen=True)

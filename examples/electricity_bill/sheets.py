@@ -20,7 +20,8 @@ from typing import IO
 
 from gearshift.errors import WrongFileError
 
-SUFFIXES = (".csv", ".txt", ".gz", ".zip")
+_PLAIN = (".csv", ".txt")
+SUFFIXES = (*_PLAIN, ".gz", ".zip")
 _DELIMITERS = "\t;|,"  # in this order: lines that semicolons separate may have decimal commas
 _AHEAD = 20  # lines that show which one separates the columns, also after a few notes
 _LOST = range(0xDC80, 0xDD00)  # what bytes that are not UTF-8 become
@@ -54,7 +55,7 @@ def sheets(path: Path) -> Iterator[Sheet]:
         raise WrongFileError("it does not exist", hint="name an existing file or folder", file=str(path))
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, SUFFIXES))
         if not files:
             raise WrongFileError(
                 "it has no data files", hint=f"use files that end in {', '.join(SUFFIXES)}", file=str(path)
@@ -70,7 +71,7 @@ def sheets(path: Path) -> Iterator[Sheet]:
 
 def _entries(file: Path) -> Iterator[Sheet]:
     with _readable(str(file)), zipfile.ZipFile(file) as archive:
-        names = [name for name in sorted(archive.namelist()) if Path(name).suffix.lower() in (".csv", ".txt")]
+        names = [name for name in sorted(archive.namelist()) if _is_data(Path(name), _PLAIN)]
         if not names:
             raise WrongFileError(
                 "the archive has no CSV file", hint="add one that ends in .csv", file=str(file)
@@ -78,6 +79,11 @@ def _entries(file: Path) -> Iterator[Sheet]:
         for name in names:
             with archive.open(name) as data:
                 yield Sheet(file, Path(name).name, _rows(data, f"{file}/{name}"))
+
+
+def _is_data(name: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file has data; a Mac adds a hidden one for each."""
+    return name.suffix.lower() in suffixes and not name.name.startswith(".")
 
 
 @contextmanager

@@ -8,38 +8,11 @@ are in a table some seconds later; at the end of a day, a batch over its orders 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from rows import Order, Rider, StatusChange
+from rows import LateOrder, Order, OrderState, Rider, StatusChange
 
 import gearshift as gs
-
-
-@dataclass
-class OrderState:
-    """The state of an order as of a commit."""
-
-    restaurant: str
-    order_id: int
-    dish: str
-    quantity: int
-    status: str
-    is_open: bool
-    promised_at: datetime
-    at: datetime
-
-
-@dataclass
-class LateOrder:
-    restaurant: str
-    order_id: int
-    status: str
-    minutes_late: int
-    at: datetime
-
 
 app = gs.App("food-delivery")
 database = app.cdc(

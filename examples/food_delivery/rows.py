@@ -1,4 +1,4 @@
-"""The rows of the shop's database, as its changes bring them."""
+"""The rows of the shop's database, as its changes bring them, and the values of the topics made from them."""
 
 from __future__ import annotations
 
@@ -43,3 +43,26 @@ class Rider:
     order_id: int | None
     trips: int
     changed_at: datetime
+
+
+@dataclass
+class OrderState:
+    """The state of an order as of a commit."""
+
+    restaurant: str
+    order_id: int
+    dish: str
+    quantity: int
+    status: str
+    is_open: bool
+    promised_at: datetime
+    at: datetime
+
+
+@dataclass
+class LateOrder:
+    restaurant: str
+    order_id: int
+    status: str
+    minutes_late: int
+    at: datetime

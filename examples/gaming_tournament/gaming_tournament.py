@@ -18,14 +18,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 
 from boards import best, standings
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from score import Score
 from simulator import PER_MINUTE, simulate
+from values import Leaderboard, PlayerPoints, Score
 
 import gearshift as gs
 
@@ -33,31 +31,6 @@ SPEED = 60  # simulated minutes pass that much faster
 LATENESS = "24 hours"
 OVERALL = "overall"
 BEST = 5
-
-
-@dataclass
-class PlayerPoints:
-    board: str  # a tournament, or OVERALL
-    player: str
-    points: int
-    scores: int  # the number of events behind the points: the highest is the newest
-    last_scored_at: datetime
-
-
-@dataclass
-class Place:
-    place: int
-    player: str
-    points: int
-
-
-@dataclass
-class Leaderboard:
-    tournament: str
-    best: list[Place]
-    players: int
-    scores: int
-    last_scored_at: datetime
 
 
 app = gs.App("gaming-tournament")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from score import Score
+from values import Score
 
 BEGAN = datetime(2026, 5, 2, 18, 0, tzinfo=UTC)
 EVERY = timedelta(minutes=10)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from score import Score
+from values import Score
 
 OVERALL = "overall"
 

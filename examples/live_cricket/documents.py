@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from gearshift.errors import WrongFileError
@@ -106,7 +106,7 @@ def documents(path: Path) -> Iterator[tuple[str, Node]]:
         raise WrongFileError("it does not exist", hint="name a file, folder or zip of JSON", file=str(path))
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in (".json", ".zip"))
+        files = sorted(file for file in path.rglob("*") if _is_data(file, ".json", ".zip"))
         if not files:
             raise WrongFileError("it has no .json files", hint=_YAML, file=str(path))
     for file in files:
@@ -116,11 +116,16 @@ def documents(path: Path) -> Iterator[tuple[str, Node]]:
             yield file.stem, _parsed(file.read_bytes(), str(file))
 
 
+def _is_data(name: PurePath, *suffixes: str) -> bool:
+    """Whether a file has data; a Mac adds a hidden one for each."""
+    return name.suffix.lower() in suffixes and not name.name.startswith(".")
+
+
 def _packed(file: Path) -> Iterator[tuple[str, Node]]:
     try:
         with zipfile.ZipFile(file) as archive:
             names = [PurePosixPath(name) for name in sorted(archive.namelist())]
-            wanted = [name for name in names if name.suffix.lower() == ".json" and name.name[0] != "."]
+            wanted = [name for name in names if _is_data(name, ".json")]
             if not wanted:
                 raise WrongFileError("the archive has no .json files", hint=_YAML, file=str(file))
             for name in wanted:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from door import STREET
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from values import STREET
 
 DAY_BEGINS = 5  # o'clock: between the last visitor and the first
 EMPTY_ENOUGH = 90  # percent

@@ -1,7 +1,9 @@
-"""Reads public counts of doors and footpaths: City of Melbourne (all layouts), CalIt2, York, Leeds, hystreet, Zürich.
+"""Reads public counts of doors and footpaths: City of Melbourne (all layouts), CalIt2, York, Leeds, hystreet, Zürich,
+Dublin.
 
 A file, a folder of files, or a zip archive; plain or gzip. The header names the columns (`COLUMNS`), in any order,
-separated by commas, semicolons, tabs or bars; CalIt2 may have none, and its two flows are one zone.
+separated by commas, semicolons, tabs or bars; CalIt2 may have none, and its two flows are one zone. Without a column
+for the count, each other column is a sensor; without one for the sensor, the file's name is its name.
 
 - A count without a direction is of people who pass: they enter the sensor's zone and leave it.
 - A time without an offset is on the clock of the file's city, or of the mall. In the hour that comes twice, the first
@@ -26,8 +28,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from dates import Hints, Order, clock_of, date_of, is_ambiguous, offset_of, order_of, split
-from door import STREET, DoorReport
 from files import CALIT2_IN, ORDER, File, Head, Row, files_of, head_of, text_of
+from values import STREET, DoorReport
+from wide import ROW_NUMBERS, sensors_of
 
 from gearshift.errors import WrongFileError
 
@@ -36,26 +39,12 @@ log = logging.getLogger(__name__)
 COLUMNS = {
     "sensor": (
         *("sensor_name", "locationname", "location_name", "sensor", "site", "counter", "camera"),
-        *(
-            "door",
-            "name",
-            "sensor_id",
-            "sensorid",
-            "location_id",
-            "locationid",
-            "fk_standort",
-            "flowid",
-            "location",
-        ),
+        *("door", "name", "sensor_id", "sensorid", "location_id", "locationid", "fk_standort", "flowid"),
+        "location",
     ),
     "when": (
-        "date_time",
-        "datetime",
-        "sensing_datetime",
-        "timestamp",
-        "datewithhour",
-        "recordtime",
-        "time_of_measurement",
+        *("date_time", "datetime", "sensing_datetime", "timestamp", "datewithhour", "recordtime"),
+        *("time_of_measurement", "counted_at", "zeitstempel"),
     ),
     "date": ("sensing_date", "date", "day_date", "countdate", "datum"),
     "clock": ("hourday", "hour", "time", "start_time"),
@@ -72,6 +61,7 @@ COLUMNS = {
     "beyond": ("beyond",),
 }
 """The names of each column in public files, the better ones first."""
+COUNTS = {"in", "out", "count"}
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-")
 CITIES = {
     "hourly_counts": "Australia/Melbourne",
@@ -148,29 +138,27 @@ def _city(file: File) -> str | None:
 
 def _rows(file: File) -> Iterator[Row]:
     head = head_of(file)
-    if head.is_calit2:
-        places, others = {"sensor": 0, "date": 1, "clock": 2, "count": 3}, []
-    else:
-        names = [ORDER.sub("", name) for name in head.names]
-        known = {
-            field: [names.index(alias) for alias in aliases if alias in names]
-            for field, aliases in COLUMNS.items()
-        }
-        places = {field: columns[0] for field, columns in known.items() if columns}
-        _require(file, head, places)
-        # Melbourne's newest files have rows without a name; their number is in another column.
-        others = known["sensor"][1:]
+    places, others = _places(file, head)
+    # Without a column for it, the file is of one sensor, or it has a column for each.
+    is_wide = not {"sensor", *COUNTS} & places.keys()
+    sensors = sensors_of(head, places.values()) if is_wide else {}
     reader = csv.reader(text_of(file), delimiter=head.separator)
     line = 1
     for cells in reader:
         row = Row(file, line, {})
         line = reader.line_num + 1
-        if not any(cell.strip() for cell in cells) or (row.line == head.line and head.is_header):
+        is_head = row.line < head.line or (head.is_header and [cell.strip() for cell in cells] == head.cells)
+        if is_head or not any(cell.strip() for cell in cells):
             continue
-        if len(cells) != len(head.names):
-            raise row.wrong(f"{len(cells)} columns instead of {len(head.names)}", "repair the row")
+        if len(cells) != len(head.cells):
+            raise row.wrong(f"{len(cells)} columns instead of {len(head.cells)}", "repair the row")
         row.cells.update({field: " ".join(cells[place].split()) for field, place in places.items()})
-        if not row.cells["sensor"]:
+        for sensor, columns in sensors.items():
+            counts = {field: cells[column].strip() for field, column in columns.items()}
+            yield Row(file, row.line, {**row.cells, "sensor": sensor, **counts})
+        if is_wide:
+            continue
+        if not row.cells.setdefault("sensor", Path(file.name).stem):
             row.cells["sensor"] = next((cells[place].strip() for place in others if cells[place].strip()), "")
         if head.is_calit2:
             row.cells["in" if row.cells["sensor"] == CALIT2_IN else "out"] = row.cells.pop("count")
@@ -178,16 +166,30 @@ def _rows(file: File) -> Iterator[Row]:
         yield row
 
 
-def _require(file: File, head: Head, places: dict[str, int]) -> None:
-    if not head.names:
-        return
+def _places(file: File, head: Head) -> tuple[dict[str, int], list[int]]:
+    """The column of each field, and further columns that may name the sensor."""
+    if head.is_calit2:
+        return {"sensor": 0, "date": 1, "clock": 2, "count": 3}, []
+    names = [ORDER.sub("", name) for name in head.names]
+    known = {
+        field: [names.index(alias) for alias in aliases if alias in names]
+        for field, aliases in COLUMNS.items()
+    }
+    places = {field: columns[0] for field, columns in known.items() if columns}
+    if "clock" in places and not {"when", "date"} & places.keys():
+        places["when"] = places.pop("clock")
     missing = [] if {"when", "date"} & places.keys() else ["a date"]
-    missing += [] if {"in", "out", "count"} & places.keys() else ["a count"]
-    missing += [] if "sensor" in places else ["a sensor"]
-    if missing:
+    if not COUNTS & places.keys() and ("sensor" in places or len(places) == len(names)):
+        missing.append("a count")
+    rest = set(range(len(names))) - {column for columns in known.values() for column in columns}
+    if COUNTS & places.keys() and "sensor" not in places and any(names[n] not in ROW_NUMBERS for n in rest):
+        missing.append("a sensor")  # which may be one of the unknown columns
+    if missing and names:
         what = f"no column for {' and '.join(missing)} among {', '.join(head.names)}"
         hint = "name them in a header such as Sensor_Name,Date_Time,Hourly_Counts"
         raise WrongFileError(what, hint=hint, file=str(file), line=head.line)
+    # Melbourne's newest files have rows without a name; their number is in another column.
+    return places, known["sensor"][1:]
 
 
 def _order(file: File, given: Order | None) -> Order | None:

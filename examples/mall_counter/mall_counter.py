@@ -20,16 +20,14 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, datetime
 from pathlib import Path
 
 import counting
-from door import STREET, DoorReport
 from loader import load, zone_of
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from simulator import simulate
+from values import STREET, Crowding, DoorReport, GuardCall, PeopleNow
 
 import gearshift as gs
 
@@ -38,33 +36,6 @@ ZONE = os.environ.get("MALL_TIMEZONE") or (zone_of(Path(DATA)) if DATA else None
 SPEED = 3600  # an hour passes in a second
 LATENESS = "36 hours"  # a report counts until the business day after its own is over
 CAPACITY = {"food": 500, "fashion": 450, "cinema": 250, "mall": 1200}
-
-
-@dataclass
-class PeopleNow:
-    zone: str
-    business_day: date
-    people: int
-    entered: int
-    left: int
-    counted_at: datetime
-
-
-@dataclass
-class Crowding:
-    zone: str
-    business_day: date
-    capacity: int
-    people: int
-    is_full: bool
-    crossings: int
-    full_since: datetime
-
-
-@dataclass
-class GuardCall:
-    zone: str
-    text: str
 
 
 app = gs.App("mall-counter", timezone=ZONE)

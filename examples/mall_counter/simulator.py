@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from door import STREET, DoorReport
+from values import STREET, DoorReport
 
 ZONE = ZoneInfo("Europe/Amsterdam")
 FIRST_DAY = date(2025, 10, 25)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from door import DoorReport
+from values import DoorReport
 
 Day = tuple[str, date]
 

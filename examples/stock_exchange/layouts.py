@@ -7,23 +7,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sheets import Row
-from times import is_since_1970, is_time
+from times import is_millis, is_since_1970, is_time
 
 from gearshift.errors import WrongFileError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _NAMES = {
-    "time": "time timestamp datetime ms msofday milliseconds millisecondssincemidnight gmttime localtime utctime "
-    "utc ts timestampms timems ticktime eventtime tradetime quotetime timem",
-    "date": "date day tradedate dtyyyymmdd",
+    "time": "time timestamp datetime ms milliseconds millisecondssincemidnight gmttime localtime utctime "
+    "utc ts timestampms timems ticktime eventtime tradetime quotetime timem msofday zeit uhrzeit",
+    "date": "date day tradedate dtyyyymmdd datum",
     "symbol": "symbol ticker instrument sym pair stock security symroot",
-    "price": "price last lastprice tradeprice mid midprice",
-    "size": "size volume vol quantity qty lastsize tradesize tradevolume shares amount",
+    "price": "price last lastprice tradeprice mid midprice kurs preis",
+    "size": "size volume vol quantity qty lastsize tradesize tradevolume shares amount volumen",
     "bid": "bid bidprice bestbid b",
     "ask": "ask askprice bestask offer offerprice a",
     "suspicious": "suspicious",
 }
 _COLUMNS = {name: role for role, names in _NAMES.items() for name in names.split()}
+_CLOCK = re.compile(
+    r"\d{1,6}|0\d*"
+)  # 93000 or 093000123: hours, minutes and seconds rather than milliseconds
+_MILLIS = ("ms", "msofday", "milliseconds", "millisecondssincemidnight", "timems")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Layout:
     symbol: int | None = None
     suspicious: int | None = None
     has_header: bool = False
+    is_in_millis: bool = False
+    """Whether the time of day, next to a date, is in milliseconds since midnight."""
     separator_is_free: bool = False
     """Whether commas do not separate columns, so that they may be decimal points."""
 
@@ -54,7 +60,8 @@ class Layout:
 
     def time_of(self, row: Row) -> str:
         """The text of a row's time."""
-        return " ".join(row.cells[column] for column in self.time if column < len(row.cells))
+        text = " ".join(row.cells[column] for column in self.time if column < len(row.cells))
+        return f"{text} ms" if self.is_in_millis else text
 
     def is_trade(self, row: Row) -> bool:
         """Whether a row is a trade: it has a price, other than the 0 of quotes in files that hold both."""
@@ -78,14 +85,14 @@ def layout_of(rows: Sequence[Row], path: str) -> Layout:
     free = len(rows[0].cells) > 1 and any("," in cell for row in rows for cell in row.cells)
     if any(is_time(cell) or is_number(cell) for cell in rows[0].cells):
         return _by_values(rows, path, free)
-    return _by_header(rows[0], free)
+    return _by_header(rows, free)
 
 
-def _by_header(header: Row, free: bool) -> Layout:
+def _by_header(rows: Sequence[Row], free: bool) -> Layout:
+    header = rows[0]
     found: dict[str, int] = {}
     for column, cell in enumerate(header.cells):
-        name = re.sub(r"[^a-z0-9]", "", cell.lower())
-        if (role := _COLUMNS.get(name)) is not None:
+        if (role := _COLUMNS.get(_plain(cell))) is not None:
             found.setdefault(role, column)
     if {"open", "high", "low"} <= {cell.lower() for cell in header.cells}:
         raise _bars(header)
@@ -98,7 +105,17 @@ def _by_header(header: Row, free: bool) -> Layout:
             "name the columns, such as time, symbol, price, size, or time, bid, ask",
         )
     parts = {role: column for role, column in found.items() if role not in ("date", "time")}
-    return Layout(time, **parts, has_header=True, separator_is_free=free)
+    clocks = [row.cells[time[1]] for row in rows[1:] if len(row.cells) > max(time)] if len(time) == 2 else []
+    in_millis = bool(clocks) and (
+        all(is_millis(clock) for clock in clocks)
+        and (_plain(header.cells[time[1]]) in _MILLIS or not any(map(_CLOCK.fullmatch, clocks)))
+    )
+    return Layout(time, **parts, has_header=True, is_in_millis=in_millis, separator_is_free=free)
+
+
+def _plain(name: str) -> str:
+    """The name of a column in the form that is looked up."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _by_values(rows: Sequence[Row], path: str, free: bool) -> Layout:

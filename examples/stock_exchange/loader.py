@@ -12,8 +12,8 @@
 - A quote becomes a tick at its mid price with size 0. A side that is empty or 0 is absent: the other one is the price;
   a quote without either is left out. A line with a trade's price is a trade, whatever else it has.
 - Trades that the file marks as suspicious are left out.
-- The date of times since midnight and the symbol come from the name of the file (20131007_aapl_trade_tick.csv)
-  or its folder, or from the arguments.
+- The date of times since midnight and the symbol come from columns, or from the name of the file
+  (20131007_aapl_trade_tick.csv) or its folder, or from the arguments.
 - LEAN's prices of shares are divided by 10,000: whole numbers, in a file with milliseconds since midnight, whose path
   has LEAN's names or whose prices are at least 10,000. More than 8 decimals are rounded.
 - The reference price of the circuit breaker is the symbol's first price of the day.
@@ -138,7 +138,7 @@ def _number(row: Row, column: int | None, comma: bool) -> Decimal | None:
     text = row.cells[column] if column is not None and column < len(row.cells) else ""
     if not text:
         return None
-    plain = text.replace(",", ".") if comma else text
+    plain = text.replace(".", "").replace(",", ".") if comma and "," in text else text
     if not is_number(plain):
         raise row.error(f"{text!r} is not a number", "correct or remove the line")
     number = Decimal(plain)

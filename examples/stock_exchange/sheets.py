@@ -51,7 +51,7 @@ def sheets(path: Path) -> Iterator[Sheet]:
         raise WrongFileError("it does not exist", hint="name an existing file or folder", file=str(path))
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, SUFFIXES))
         if not files:
             raise WrongFileError(
                 "it has no data files", hint=f"use files that end in {', '.join(SUFFIXES)}", file=str(path)
@@ -61,13 +61,18 @@ def sheets(path: Path) -> Iterator[Sheet]:
             yield Sheet(file, name, _rows(content, where))
 
 
+def _is_data(name: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file has data; a Mac adds a hidden one for each."""
+    return name.suffix.lower() in suffixes and not name.name.startswith(".")
+
+
 def _contents(file: Path) -> Iterator[tuple[str, str, bytes]]:
     """Each CSV file in a file, which may be an archive: where it is, its name and its bytes."""
     kind = file.suffix.lower()
     try:
         if kind == ".zip":
             with zipfile.ZipFile(file) as archive:
-                names = sorted(name for name in archive.namelist() if Path(name).suffix.lower() in _PLAIN)
+                names = sorted(name for name in archive.namelist() if _is_data(Path(name), _PLAIN))
                 for name in names:
                     yield f"{file}/{name}", Path(name).name, archive.read(name)
             if not names:
@@ -97,6 +102,8 @@ def _rows(content: bytes, file: str) -> Iterator[Row]:
                 "the line is not UTF-8 text", hint="save the file as UTF-8 CSV", file=file, line=number
             )
         delimiter = delimiter or max(_DELIMITERS, key=line.count)
+        if number == 1 and line.lower() == f"sep={delimiter}":  # for Excel
+            continue
         try:
             [cells] = csv.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True)
         except csv.Error as error:

@@ -27,9 +27,8 @@ DATA = os.environ.get("GEARSHIFT_STORY_DATA")
 SYMBOL = os.environ.get("BOARD_SYMBOL", next(iter(SYMBOLS)))  # the one that the board shows
 ZONE = "America/New_York"  # trading days begin at midnight there
 TIME_FACTOR = 60  # the simulated exchange runs that many times as fast
-LATENESS = (
-    "1 day" if DATA else "5 minutes"
-)  # later ticks do not count; a file is read faster than its time passes
+# Later ticks do not count; a file is read faster than its time passes.
+LATENESS = "1 day" if DATA else "5 minutes"
 LIMIT = 5  # percent from the reference price at which trading halts
 
 app = gs.App("stock-exchange", timezone=ZONE)

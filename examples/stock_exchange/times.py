@@ -22,6 +22,7 @@ _YEAR_LAST = re.compile(
 _OF_DAY = re.compile(r"\d{1,2}:\d{2}:\d{2}(?:[.,]\d{1,9})?", re.ASCII)
 _COMPACT = re.compile(r"((?:19|20)\d{6})(\d{6}(?:\d{3})?)", re.ASCII)
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_DATE_AND_MILLIS = re.compile(r"(.+) (\d+(?:\.\d+)?) ms", re.ASCII)
 _HISTDATA = re.compile(r"\d{8} \d{9}", re.ASCII)
 _CURRENCY = (
     "usd|eur|gbp|jpy|chf|aud|nzd|cad|sek|nok|dkk|pln|czk|huf|try|zar|mxn|sgd|hkd|cnh|xau|xag|btc|eth|ltc|xrp"
@@ -46,8 +47,11 @@ def is_since_1970(text: str) -> bool:
 
 def is_since_midnight(text: str) -> bool:
     """Whether a time has no date: milliseconds since midnight, or a time of day."""
-    if _OF_DAY.fullmatch(text):
-        return True
+    return is_millis(text) or _OF_DAY.fullmatch(text) is not None
+
+
+def is_millis(text: str) -> bool:
+    """Whether a number can be milliseconds since midnight."""
     return bool(_NUMBER.fullmatch(text)) and Decimal(text) < DAY_MILLIS + 1_000
 
 
@@ -66,7 +70,7 @@ def default_zone(text: str, path: str) -> tzinfo:
     Times since midnight are New York's, except those of currencies; HistData's format is Eastern Standard Time
     in summer too; every other time without an offset is UTC.
     """
-    if is_since_midnight(text):
+    if is_since_midnight(text) or _DATE_AND_MILLIS.fullmatch(text):
         return UTC if is_around_the_clock(path) else NEW_YORK
     return EASTERN_STANDARD if _HISTDATA.fullmatch(text) else UTC
 
@@ -80,7 +84,11 @@ def parse(text: str, day: date | None, zone: tzinfo) -> datetime:
     '2012-02-01T05:00:03.660000+00:00'
     >>> parse("01.07.2024 00:00:00.123 GMT+0200", None, UTC).isoformat()
     '2024-06-30T22:00:00.123000+00:00'
+    >>> parse("2024-01-02 34200000 ms", None, NEW_YORK).isoformat()
+    '2024-01-02T14:30:00+00:00'
     """
+    if parts := _DATE_AND_MILLIS.fullmatch(text):
+        return _of_number(parts[2], parse(f"{parts[1]} 00:00", None, UTC).date(), zone)
     if compact := _COMPACT.fullmatch(text):
         text = f"{compact[1]} {compact[2]}"
     if _OF_DAY.fullmatch(text) and day is not None:

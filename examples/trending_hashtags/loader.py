@@ -3,7 +3,8 @@
 - JSON lines: a status of v1.1 (`id_str`, `created_at` as `Wed Aug 27 13:08:45 +0000 2008`, `full_text` or `text`,
   `user.id_str`), a post of v2 (`id`, `created_at` in ISO 8601, `text`, `author_id`) or a page of them (`data`). Notices
   that are not posts (`delete`, `limit`, `meta`) are skipped.
-- CSV: Sentiment140's six columns without a header, or any file whose header names an id, a date, a user and a text.
+- CSV: Sentiment140's six columns without a header, or any file whose header names a date, a user and a text. Without a column
+  for it, the id of a post is the file's name with the line.
 
 Lines may be UTF-8 (with or without a BOM) or Latin-1, end in CRLF, be blank, and be compressed (.gz, .bz2, .zip).
 Escaped characters (`&amp;`) are unescaped. A folder or archive is read file by file, in the order of the names.
@@ -30,12 +31,23 @@ from gearshift.errors import WrongFileError
 
 SENTIMENT140 = ("polarity", "id", "date", "query", "user", "text")
 COLUMNS = {
-    "post_id": ("id", "tweet_id", "id_str", "ids", "post_id", "status_id"),
-    "posted_at": ("created_at", "date", "timestamp", "datetime", "posted_at", "tweet_created"),
-    "account": ("author_id", "user", "user_id", "username", "user_name", "name", "account", "screen_name"),
-    "text": ("full_text", "text", "tweet", "content", "body"),
+    "post_id": ("id", "tweet_id", "tweetid", "id_str", "ids", "post_id", "status_id"),
+    "posted_at": ("created_at", "date", "timestamp", "datetime", "posted_at", "tweet_created", "tweet_time"),
+    "account": (
+        "author_id",
+        "user",
+        "user_id",
+        "userid",
+        "username",
+        "user_name",
+        "name",
+        "account",
+        "screen_name",
+    ),
+    "text": ("full_text", "text", "tweet", "tweet_text", "content", "body"),
 }
 """The names of each field's column in public files, the better ones first."""
+NEEDED = COLUMNS.keys() - {"post_id"}
 NOTICES = {
     "delete",
     "limit",
@@ -49,6 +61,7 @@ NOTICES = {
 
 UNCLOSED = "quote texts with commas or line ends, and double the quotes in them"
 
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".gz", ".bz2", ".zip")
 Open = Callable[[Path, str], Any]
 COMPRESSED: dict[str, Open] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -56,23 +69,31 @@ COMPRESSED: dict[str, Open] = {".gz": gzip.open, ".bz2": bz2.open}
 def load(path: Path) -> Iterator[Post]:
     """The posts of a file or of all files in a folder or archive, as they come."""
     if path.is_dir():
-        for file in sorted(each for each in path.iterdir() if each.is_file() and each.name[0] != "."):
+        files = sorted(each for each in path.rglob("*") if each.is_file() and _is_data(each))
+        if not files:
+            hint = f"use files that end in {', '.join(SUFFIXES)}"
+            raise WrongFileError("it has no data files", hint=hint, file=str(path))
+        for file in files:
             yield from load(file)
         return
     try:
-        if path.suffix == ".zip":
+        if path.suffix.lower() == ".zip":
             with zipfile.ZipFile(path) as archive:
-                names = [each for each in archive.namelist() if each[-1] != "/" and "__MACOSX" not in each]
-                for name in sorted(names):
+                for name in sorted(each for each in archive.namelist() if _is_data(Path(each))):
                     with archive.open(name) as file:
                         yield from _posts(path / name, file)
         else:
-            with COMPRESSED.get(path.suffix, Path.open)(path, "rb") as file:
+            with COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
                 yield from _posts(path, file)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise WrongFileError(
             f"cannot be read: {error}", hint="name a file of posts", file=str(path)
         ) from error
+
+
+def _is_data(name: Path) -> bool:
+    """Whether a file has data; a Mac adds a hidden one for each."""
+    return name.suffix.lower() in SUFFIXES and not name.name.startswith(".")
 
 
 def _posts(path: Path, file: Iterable[bytes]) -> Iterator[Post]:
@@ -176,7 +197,8 @@ def _from_csv(path: Path, lines: Iterable[str], start: int, delimiter: str) -> I
         if len(row) != width:
             what = f"{len(row)} columns where the first row has {width}"
             raise _wrong(what, UNCLOSED, path, number)
-        yield _post(path, number, {field: row[place] for field, place in places.items()})
+        fields = {field: row[place] for field, place in places.items()}
+        yield _post(path, number, {"post_id": f"{path.stem}:{number}", **fields})
 
 
 def _header(path: Path, number: int, row: list[str]) -> tuple[dict[str, int], bool]:
@@ -187,11 +209,11 @@ def _header(path: Path, number: int, row: list[str]) -> tuple[dict[str, int], bo
         for field, aliases in COLUMNS.items()
         if (known := [alias for alias in aliases if alias in names])
     }
-    if len(found) == len(COLUMNS):
+    if found.keys() >= NEEDED:
         return found, True
     if len(row) == len(SENTIMENT140) and not found:
         return {"post_id": 1, "posted_at": 2, "account": 4, "text": 5}, False
-    missing = ", ".join(field for field in COLUMNS if field not in found)
+    missing = ", ".join(field for field in COLUMNS if field in NEEDED - found.keys())
     what = f"neither Sentiment140's six columns nor a header: no column for {missing}"
     raise _wrong(what, "name the columns id, created_at, author_id and text", path, number)
 

@@ -1,12 +1,6 @@
 """Trending hashtags: how many accounts use a tag in the last ten minutes, every minute, and the ten best.
 
-A tag is a `#` (also `＃` and `﹟`), not after a letter, a digit, `&` or `/`, and the letters of any script, marks, digits,
-joiners, `_` and `·` that follow, with at least one letter: the hashtags of Unicode (UAX #31) without emoji, `-` and `+`.
-Tags are the same if they are after Unicode's full case folding (`ß`, `ẞ` and `SS` are `ss`, `ς` is `σ`), without the
-dot that `İ` leaves on its `i`, without joiners and in NFC. Dotless `ı` and full-width letters stay letters of their own.
-
-Spark has no function for this, but it ships ICU, whose static methods `reflect` calls inside the JVM, in every gear.
-Its collations (`UNICODE_CI`) compare without case and composition too, but a column with one is not a key of state.
+What a tag is, and when two are the same, is in `hashtags.py`: Unicode's rules, which run in the JVM in every gear.
 
 An account counts once per tag and window, so a burst of spam counts as one post. No gear has a rank over a stream. In
 real-time an array replaces it: `top_tags_live` collects the counts of a window and sorts them. `rank_tags` ranks the
@@ -20,6 +14,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from hashtags import hashtags
 from loader import load
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -30,14 +25,10 @@ import gearshift as gs
 
 DATA = os.environ.get("GEARSHIFT_STORY_DATA")  # a file or folder of posts; without it they are simulated
 SPEED = 20  # simulated minutes pass that much faster
-LATENESS = (
-    "7 days" if DATA else "1 hour"
-)  # later posts are not counted; a file is read faster than its time passes
+# Later posts are not counted; a file is read faster than its time passes.
+LATENESS = "7 days" if DATA else "1 hour"
 BURST = 5  # posts of one account with one tag in a minute
 BEST = 10
-
-LETTERS = r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}·"
-HASHTAG = rf"(?<![{LETTERS}&/])[#＃﹟]([{LETTERS}]*\p{{L}}[{LETTERS}]*)"
 
 app = gs.App("trending-hashtags")
 posts = app.topic("posts", value=Post, key="post_id", partitions=2)
@@ -70,24 +61,11 @@ def network(chance: random.Random) -> Iterator[Post]:
     return iter(sorted(load(Path(DATA)), key=lambda post: post.posted_at)) if DATA else simulate(chance)
 
 
-def hashtags(posts: DataFrame) -> DataFrame:
-    """A row for each tag of a post."""
-    found = F.regexp_extract_all("text", F.lit(HASHTAG), F.lit(1))
-    folded = F.reflect(F.lit("com.ibm.icu.lang.UCharacter"), F.lit("foldCase"), "written", F.lit(True))
-    plain = F.regexp_replace(F.replace(folded, F.lit("i\u0307"), F.lit("i")), r"[\x{200C}\x{200D}]", "")
-    tag = F.reflect(F.lit("com.ibm.icu.text.Normalizer"), F.lit("compose"), plain, F.lit(False))
-    return (
-        posts.withWatermark("posted_at", LATENESS)
-        .withColumn("written", F.explode(found))
-        .withColumn("tag", tag)
-    )
-
-
 @app.pipeline(source=posts, to=tag_counts, freshness="1 second")
 def count_tags(posts: DataFrame) -> DataFrame:
     """The number of accounts per tag in each sliding window; a repeated post changes nothing."""
     return (
-        hashtags(posts)
+        hashtags(posts.withWatermark("posted_at", LATENESS))
         .select("tag", "account", F.window("posted_at", "10 minutes", "1 minute").alias("window"))
         .dropDuplicates(["tag", "account", "window"])  # exact; approx_count_distinct would be 5 % off
         .groupBy("tag", "window")
@@ -105,7 +83,7 @@ def count_tags(posts: DataFrame) -> DataFrame:
 def find_bursts(posts: DataFrame) -> DataFrame:
     """Accounts that use one tag again and again within a minute."""
     return (
-        hashtags(posts)
+        hashtags(posts.withWatermark("posted_at", LATENESS))
         .dropDuplicates(["post_id", "tag", "posted_at"])
         .groupBy("account", "tag", F.window("posted_at", "1 minute").alias("window"))
         .agg(F.count("*").alias("posts"))

@@ -158,6 +158,7 @@ class App(Sources):
         as_of: AsOf | None = None,
         refresh: str | None = None,
         on_invalid: OnInvalid = "dead-letter",
+        parallelism: int | None = None,
     ) -> Callable[[Transform], Transform]:
         """Declare a pipeline: a function from DataFrames to a DataFrame. Several sources are a dict by parameter name.
 
@@ -176,6 +177,9 @@ class App(Sources):
         A stream that joins a table picks up the table's changes every `refresh`, by default every `freshness`, but
         at most once a minute. A result row that the target cannot take, such as one with a null in a required field,
         becomes a dead letter of the target; with `on_invalid="stop"` it stops the pipeline.
+
+        `parallelism` is the number of shuffle partitions, and so of tasks that share the state, with which a new
+        checkpoint begins; `gearshift scale` changes it later.
         """
         called_at = caller()
 
@@ -201,6 +205,7 @@ class App(Sources):
                 cron=schedule,
                 refresh=pipelines.refresh_of(name, matched, refresh, promise, where),
                 on_invalid=on_invalid,
+                parallelism=parallelism,
                 defined_at=where,
             )
             pipelines.check_pipeline(pipeline, self._graph)

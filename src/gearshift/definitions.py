@@ -164,6 +164,8 @@ class Pipeline:
     """How often a stream that joins tables picks up their changes."""
     on_invalid: OnInvalid = "dead-letter"
     """What happens to a result row that the target cannot take: a dead letter, or the query stops."""
+    parallelism: int | None = None
+    """The shuffle partitions that a new checkpoint begins with; None for Spark's setting."""
     defined_at: Location
 
     @property

@@ -2,6 +2,8 @@
 
 GearshiftError
 ├── SettingsError              a setting is unknown, missing or malformed
+│   └── LoginError             the brokers reject the user, the password or the certificate
+├── NotAuthorizedError         the brokers' rules do not permit an operation
 ├── DefinitionError            an app has an invalid declaration
 │   └── AppLoadError           the app's file cannot be imported
 ├── MachineError               this machine lacks something
@@ -46,12 +48,15 @@ GearshiftError
 ├── LedgerError                a ledger is damaged or does not match its checkpoint
 ├── QueryError                 a running query failed
 ├── ShiftError                 a shift failed; the old gear is running
+├── ClusterError               Spark's master does not answer or gives no executor
+├── ScaleError                 a scaling failed; the pipeline runs as before
 ├── StorageError               a remote store refuses, or lacks what a URI names
 │   └── StorageUnreachableError  the store does not answer      (retriable)
 ├── TableError                 a warehouse table cannot be read or written
 │   ├── TableMissingError      a table does not exist
 │   └── InvalidRowsError       the table cannot hold some of the rows
 └── RunnerError                no runner is running, or one already is
+    └── LeaseLostError         another runner has taken this one's checkpoints
 """
 
 from __future__ import annotations
@@ -122,6 +127,14 @@ class GearshiftError(Exception):
 
 class SettingsError(GearshiftError):
     """A setting is unknown, missing or malformed."""
+
+
+class LoginError(SettingsError):
+    """The brokers reject the user or the password, or their certificate is not trusted: a retry does not help."""
+
+
+class NotAuthorizedError(GearshiftError):
+    """The brokers' rules (ACLs) do not permit an operation; the hint has the line that adds the missing one."""
 
 
 class DefinitionError(GearshiftError):
@@ -313,6 +326,14 @@ class ShiftError(GearshiftError):
     """A shift failed; the old gear is running."""
 
 
+class ClusterError(GearshiftError):
+    """Spark's master does not answer or gives no executor."""
+
+
+class ScaleError(GearshiftError):
+    """A scaling failed; the pipeline runs as before."""
+
+
 class StorageError(GearshiftError):
     """A remote store refuses, or lacks what a URI names."""
 
@@ -337,3 +358,7 @@ class InvalidRowsError(TableError):
 
 class RunnerError(GearshiftError):
     """No runner is running, or one already is."""
+
+
+class LeaseLostError(RunnerError):
+    """Another runner has taken this one's checkpoints: this one writes nothing more."""

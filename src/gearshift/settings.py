@@ -91,6 +91,7 @@ class Settings(BaseModel):
         description="services of the local stack in addition to Kafka and the registry: cassandra, postgres, mariadb, connect, hdfs",
     )
     brokers: int = Field(default=1, description="brokers in the local stack: 1 or 3")
+    secure: bool = Field(default=False, description="whether the local Kafka has TLS, SCRAM and ACLs")
     spark_master: str | None = Field(
         default=None, description="local[N], spark://, yarn or k8s://; a local[N] of the right size if unset"
     )

@@ -13,6 +13,11 @@ from gearshift.errors import SettingsError
 
 FILE = "gearshift.toml"
 PREFIX = "GEARSHIFT_"
+# Kubernetes tells every container the address of each service; one named gearshift-console is GEARSHIFT_CONSOLE_….
+_OF_A_SERVICE = re.compile(
+    r"GEARSHIFT_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
+)
+_ADDRESS = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 
 
 def from_file(path: Path) -> dict[str, Any]:
@@ -31,7 +36,7 @@ def from_environ(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, 
     """The settings among the environment's variables."""
     found: dict[str, Any] = {}
     for variable, value in environ.items():
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or _names_a_service(variable, value):
             continue
         name, _, entry = variable.removeprefix(PREFIX).lower().partition("__")
         if name not in known:
@@ -46,6 +51,17 @@ def from_environ(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, 
         else:
             found[name] = value
     return found
+
+
+def _names_a_service(variable: str, value: str) -> bool:
+    """Whether Kubernetes has set a variable.
+
+    >>> _names_a_service("GEARSHIFT_CONSOLE_PORT", "tcp://10.0.0.1:80"), _names_a_service("GEARSHIFT_CONSOLE_PORT", "80")
+    (True, False)
+    """
+    if variable.endswith("_PORT") and _ADDRESS.fullmatch(value):
+        return True
+    return _OF_A_SERVICE.fullmatch(variable) is not None
 
 
 def reject_unknown(found: Mapping[str, Any], path: Path, known: Iterable[str]) -> None:

@@ -26,6 +26,15 @@ class Meter:
     monthly: gs.Table
 
 
+@dataclass(frozen=True)
+class Priced:
+    """A reading and its price."""
+
+    key: str
+    n: int
+    price: int
+
+
 def meter(name: str) -> Meter:
     """Declare it."""
     app = gs.App(name)

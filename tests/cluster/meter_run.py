@@ -103,7 +103,7 @@ class MeterRun(AbstractContextManager["MeterRun"]):
         assert sum(row["readings"] for row in self.data("table", "sql", "SELECT readings FROM monthly")) > 0
 
     def shift_five_times(self, runner: RunnerProcess) -> None:
-        """Bring the alerts, the counts and the history through the gears."""
+        """Bring the alerts, the counts and the history through the gears; then the counts have more partitions."""
         runner.gears()
         for pipeline, gear in (
             ("alert", NEAR),
@@ -113,6 +113,8 @@ class MeterRun(AbstractContextManager["MeterRun"]):
             ("keep", NEAR),
         ):
             assert runner.shift(pipeline, gear)["after"] == gear
+        scaled = runner.post("count/scale", {"parallelism": 4})["scaled"]
+        assert (scaled["gear"], scaled["before"], scaled["after"], scaled["replayed"]) == (REAL, 2, 4, 0)
 
     def in_mid_batch(self) -> None:
         """Return when the alerts and the history have just grown."""

@@ -109,8 +109,8 @@ def test_it_refuses_while_the_stack_runs(app_folder: Path, home: str) -> None:
 
 
 def test_it_refuses_while_a_runner_in_another_folder_uses_a_checkpoint(app_folder: Path) -> None:
-    checkpoint = LocalFolder(app_folder / ".gearshift/checkpoints/words/copy")
-    lease = take(checkpoint, "copy", home=app_folder / "elsewhere")
-    assert "another runner uses the checkpoint of copy" in failed(app_folder, "clean", "--yes", code=1)
+    checkpoint = LocalFolder(app_folder / ".gearshift/checkpoints/words")
+    lease = take(checkpoint, home=app_folder / "elsewhere")
+    assert "another runner uses the checkpoints of words" in failed(app_folder, "clean", "--yes", code=1)
     lease.release()
     assert gearshift(app_folder, "clean", "--yes").returncode == 0

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ import pytest
 from gearshift.app import App
 from gearshift.console.console import Emit
 from gearshift.console.runner_info import RunnerInfo
-from gearshift.errors import GearRefusedError
+from gearshift.errors import GearRefusedError, ScaleError
 from gearshift.freshness import Gear
 from gearshift.pipelines.ledger.ledger import Batch, Ledger
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.settings import load
 from gearshift.stack.processes.service import Pid
 from gearshift.storage.folders import LocalFolder
@@ -99,6 +101,11 @@ def folder(tmp_path: Path) -> Path:
             )
         )
     ledger.runs[1].pause, ledger.runs[1].paused_for = 6.5, "6.1 s to start"
+    then = datetime(2026, 1, 1, tzinfo=UTC)
+    for after, ended in ((8, {"pause": 7.25}), (3, {"error": "8 again: [/] no space"})):
+        ledger.scale(
+            Scaling(began=then, before=11 - after, after=after, why="requested", ended=then, **ended)
+        )
     ledger.end(datetime(2026, 1, 1, tzinfo=UTC), "the disk [/] is full")
     return tmp_path
 
@@ -149,6 +156,8 @@ def test_the_ledger_is_a_table_with_its_proof_for_people(folder: Path) -> None:
     assert "20 records in 2 runs: no gap, 0 replayed" in done.stdout
     assert "0:10–20" in done.stdout
     assert "6.5 s" in done.stdout and "#1: the pause was 6.1 s to start" in done.stdout
+    assert "scaled from 3 to 8 shuffle partitions (requested), pause 7.2 s" in done.stdout
+    assert "scaled from 8 to 3 shuffle partitions (requested), failed: 8 again: [/] no space" in done.stdout
     assert "[/red] is no [table]" in done.stdout and "the disk [/] is full" in done.stdout
     assert "\x1b" not in done.stdout  # no terminal, no colours
 
@@ -174,6 +183,7 @@ def test_where_nothing_runs_status_says_how_to_start(tmp_path: Path) -> None:
         (("fly",), "No such command 'fly'"),
         (("ledger", "-o", "xml"), "'xml'"),
         (("shift", "copy"), "Missing argument"),
+        (("scale", "copy", "0"), "greater than or equal to 1"),
         (("--log-format", "xml", "status"), "must be text or json"),
         (("shift", "copy", "turbo"), "use batch, near-real-time, real-time"),
         (("ledger", "cpoy"), "pipeline 'cpoy' has no ledger\nhint: use copy"),
@@ -215,6 +225,24 @@ def test_an_app_that_cannot_be_read_is_shown_with_its_line(tmp_path: Path) -> No
         (tmp_path / "app.py").write_text(f"from pyspark.sql import functions as F\nHIGH = {column}\n")
         said = failed(tmp_path, "check", "app.py", code=2)
         assert "error: a column is built before Spark starts (app.py:2)\nhint: build it inside" in said
+    (tmp_path / "app.py").write_text(
+        "from pyspark.sql import functions as F\n\n@F.udf('double')\ndef taxed(amount: float) -> float: ...\n"
+    )
+    assert (
+        "error: the type of a UDF is a text, which needs a started Spark (app.py:3)\nhint: use a type such"
+        in failed(tmp_path, "check", "app.py", code=2)
+    )
+
+
+def test_a_port_of_the_console_that_is_taken_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = failed(tmp_path, "run", "app.py", code=1, GEARSHIFT_CONSOLE_PORT=str(port))
+    assert said.splitlines() == [
+        f"error: cannot listen on 127.0.0.1, port {port}: Address already in use",
+        "hint: set another console_port or console_host",
+    ]
 
 
 def test_a_shift_without_a_runner_fails_and_says_how_to_start_one(tmp_path: Path) -> None:
@@ -236,7 +264,14 @@ def _shift(pipeline: str, gear: str, now: bool, emit: Emit) -> None:
 
 def _status() -> dict[str, Any]:
     pipeline: dict[str, Any] = dict.fromkeys(("next_run", "lag", "latency_p50_ms", "latency_p99_ms"))
-    pipeline |= {"name": "copy", "gear": "batch", "declared": "batch", "state": "failed", "error": "[/] no"}
+    pipeline |= {
+        "parallelism": 8,
+        "name": "copy",
+        "gear": "batch",
+        "declared": "batch",
+        "state": "failed",
+        "error": "[/] no",
+    }
     pipeline |= dict.fromkeys(
         ("records_per_second", "written_per_second", "records", "written", "dead_letters"), 7
     )
@@ -267,6 +302,13 @@ class _App(FakeRun):
             emit({"released": self.why(pipeline)})
         else:
             _shift(pipeline, gear, now, emit)
+
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        emit({"step": "check", "words": f"can {pipeline} have {partitions} shuffle partitions?"})
+        if partitions > 8:
+            raise ScaleError("12 shuffle partitions did not work, 2 again: no space", pipeline=pipeline)
+        done = {"pipeline": pipeline, "gear": "batch", "before": 2, "after": partitions}
+        emit({"scaled": {**done, "waited": 0, "pause": 7.25, "replayed": 0}})
 
 
 def _declared() -> App:
@@ -301,6 +343,15 @@ def test_a_shift_tells_its_steps_on_stderr_and_its_result_on_stdout(answering: P
     assert found["pause"] == 1.25
 
 
+def test_a_scaling_tells_its_steps_on_stderr_and_its_result_on_stdout(answering: Path) -> None:
+    done = gearshift(answering, "scale", "copy", "8")
+    assert done.stdout == "copy: 2 → 8 shuffle partitions in batch, pause 7.2 s, 0 records replayed\n"
+    assert done.stderr == "check: can copy have 8 shuffle partitions?\n"
+    assert json.loads(gearshift(answering, "scale", "copy", "8", "-o", "json").stdout)["before"] == 2
+    said = failed(answering, "scale", "copy", "12", code=1)
+    assert said.endswith("error: 12 shuffle partitions did not work, 2 again: no space (pipeline copy)\n")
+
+
 def test_why_answers_in_two_sentences(answering: Path) -> None:
     done = gearshift(answering, "why", "copy")
     assert done.stdout == "copy is in batch: it is cheap.\nWhat would change it: nothing.\n"
@@ -321,6 +372,7 @@ def test_a_refused_shift_ends_with_one_and_the_runners_own_error(answering: Path
 def test_status_shows_the_runner_to_people_and_programs(answering: Path) -> None:
     done = gearshift(answering, "status")
     assert done.returncode == 0, done.stderr
+    assert "batch ×8" in done.stdout
     assert "words on there:9092" in done.stdout and "copy: [/] no" in done.stdout
     assert json.loads(gearshift(answering, "status", "-o", "json").stdout)["runner"] == _status()
 

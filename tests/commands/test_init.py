@@ -26,6 +26,14 @@ def test_an_empty_folder_becomes_a_project_and_the_next_commands_are_printed(tmp
     assert "is not empty" in failed(tmp_path, "init", "shop", code=2)
 
 
+def test_a_name_may_have_accents_and_an_impossible_one_is_an_error(tmp_path: Path) -> None:
+    done = gearshift(tmp_path, "init", "Möbel Straße")
+    assert done.stdout.splitlines()[0] == "cd 'Möbel Straße'"
+    assert (tmp_path / "Möbel Straße" / "mobel_strasse.py").is_file()
+    assert "cannot be the name of a project" in failed(tmp_path, "init", "данные", code=2)
+    assert "File name too long\nhint: " in failed(tmp_path, "init", "x" * 300, code=1)
+
+
 def test_a_story_can_be_the_beginning(tmp_path: Path) -> None:
     done = gearshift(tmp_path, "init", "meters", "--story", "smart-meter")
     assert done.returncode == 0, done.stderr

@@ -31,6 +31,7 @@ from gearshift.settings import load
 from gearshift.stack.services import cassandra_cql as cql
 from gearshift.stack.services import kafka_metadata as metadata
 from gearshift.stack.services.accounts import Account, account_of
+from gearshift.stack.services.kafka_login import Login
 from gearshift.stack.services.postgres import passwords
 from gearshift.stack.services.tokens import read_token
 from tests.support import closed_port, eventually
@@ -302,7 +303,10 @@ def locks(running: Running, java: Any) -> dict[str, Callable[[int], bool]]:
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
 
     def kafka(port: int) -> bool:
-        return said(port, anonymous) == b"" and metadata.request_metadata("127.0.0.1", port, stranger) is None
+        return (
+            said(port, anonymous) == b""
+            and metadata.request_metadata("127.0.0.1", port, Login(stranger)) is None
+        )
 
     def registry(port: int) -> bool:
         subjects = "/subjects"

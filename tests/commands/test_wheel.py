@@ -28,6 +28,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("src", "examples"):
         unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", ".gearshift")
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+    leftover = folder / "build" / "lib" / "gearshift" / "removed.py"
+    leftover.parent.mkdir(parents=True)
+    leftover.touch()
     out = tmp_path_factory.mktemp("dist")
     run(
         UV,
@@ -78,6 +81,7 @@ def test_it_has_the_stories_the_templates_and_no_leftovers(wheel: Path) -> None:
         f"gearshift/console/pages/{page.name}" for page in (ROOT / "src/gearshift/console/pages").iterdir()
     }
     assert pages <= set(names)
+    assert "gearshift/removed.py" not in names  # of an earlier build in the same tree
     assert not [name for name in names if "__pycache__" in name or ".gearshift/" in name or "/tests/" in name]
 
 

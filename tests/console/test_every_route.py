@@ -102,6 +102,9 @@ class Shop(FakeRun):
     def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
         emit({"shifted": {"pipeline": pipeline, "after": gear}})
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        emit({"scaled": {"pipeline": pipeline, "after": partitions}})
+
 
 @dataclass(frozen=True)
 class Answer:

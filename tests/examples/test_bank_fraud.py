@@ -128,11 +128,31 @@ def test_statements_of_banks_are_read_with_decimal_commas_signs_and_lines_before
     assert (one.account, one.amount) == ("C5841053", Decimal("25.00"))
 
 
+def test_a_statement_has_lines_of_which_no_money_moved() -> None:
+    coffee, salary = loaded("boa.csv")  # neither the balance at the beginning
+    assert (coffee.amount, salary.amount) == (Decimal("1234.50"), Decimal("-2500.00"))
+    [groceries] = loaded("revolut.csv")  # nor a payment that was reverted
+    assert (groceries.amount, groceries.counterparty) == (Decimal("12.50"), "Lidl")
+
+
+def test_amounts_may_be_marked_as_debits_and_credits() -> None:
+    cash, salary = loaded("sbi.csv")
+    assert (cash.amount, salary.amount) == (Decimal("1000.00"), Decimal("-2000.00"))
+
+
+def test_ieee_is_read_with_its_seconds_and_frauds() -> None:
+    one, two = loaded("ieee.csv")
+    assert (one.transaction_id, one.account, one.kind, one.is_fraud) == ("2987000", "13926", "w", False)
+    assert (two.amount, two.is_fraud) == (Decimal("445.00"), True)
+    assert two.at - one.at == timedelta(seconds=3360)
+
+
 def test_a_folder_and_an_archive_are_read_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress((DATA / "paysim.csv").read_bytes()))
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.write(DATA / "banksim.csv", "data/banksim.csv")
         archive.writestr("__MACOSX/data/._banksim.csv", b"\0\1")
+    (tmp_path / "._a.csv").write_bytes(b"\0\1")
     found = list(loader.load(tmp_path))
     assert Counter(each.transaction_id.split(":")[0] for each in found) == {"a": 6, "banksim": 2}
     assert [each.at for each in found] == sorted(each.at for each in found)

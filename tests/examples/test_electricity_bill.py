@@ -133,14 +133,35 @@ def test_a_customers_own_export_has_offsets_and_no_meter() -> None:
     ]
 
 
+def test_energy_is_found_by_its_unit_in_any_language_and_other_units_are_refused(tmp_path: Path) -> None:
+    assert read(DATA / "energieverbruik.csv", zone="Europe/Amsterdam") == [
+        ("8716", "2024-03-30 23:00:00", "0.12"),
+        ("8716", "2024-03-30 23:30:00", "1012.5"),
+    ]
+    for header in ("meter,time,consumption_wh", "meter,time,power (W)"):
+        (tmp_path / "readings.csv").write_text(f"{header}\nA,2024-01-01 00:00,250\n")
+        with pytest.raises(WrongFileError, match=r"no column kwh; .*readings\.csv:1"):
+            loader.load(tmp_path / "readings.csv")
+
+
+def test_london_files_that_were_joined_repeat_their_header() -> None:
+    assert read(DATA / "joined.csv") == [
+        ("MAC000018", "2012-12-07 09:30:00", "0.057"),
+        ("MAC000018", "2012-12-13 10:00:00", "0.066"),
+        ("MAC000019", "2012-12-13 10:00:00", None),
+    ]
+
+
 def test_archives_and_folders_are_read(tmp_path: Path) -> None:
     plain = loader.load(DATA / "london.csv")
     with zipfile.ZipFile(tmp_path / "files.zip", "w") as archive:
         archive.write(DATA / "london.csv", "small/LCL-June2015v2_0.csv")
+        archive.writestr("__MACOSX/small/._LCL-June2015v2_0.csv", b"\0\xff")
     assert loader.load(tmp_path / "files.zip") == plain
     with gzip.open(tmp_path / "london.csv.gz", "wb") as packed:
         packed.write((DATA / "london.csv").read_bytes())
     assert loader.load(tmp_path / "london.csv.gz") == plain
+    (tmp_path / "._london.csv").write_bytes(b"\0\xff")
     assert len(loader.load(tmp_path)) == 2 * len(plain)
 
 

@@ -15,7 +15,7 @@ from tests.demos import tell
 game = stories.load("gaming_tournament", "gaming_tournament")
 simulator = stories.load("gaming_tournament", "simulator")
 truth = stories.load("gaming_tournament", "truth")
-Score = stories.load("gaming_tournament", "score").Score
+Score = stories.load("gaming_tournament", "values").Score
 
 SCORES = list(simulator.simulate(random.Random(7), 4))
 AWKWARD = {"late": 0.05, "repeated": 0.02, "disorder": timedelta(minutes=10), "event_time": "scored_at"}

@@ -56,6 +56,7 @@ EVERY_GEAR = (Gear.BATCH, Gear.NEAR_REAL_TIME, Gear.REAL_TIME)
             "Borneo won by 10 wickets",
             True,
         ),
+        ("1300007", "Aland 7/2, Borneo 4/1", "Aland won by 3 runs", True),
     ],
 )
 def test_totals_and_results_of_cricsheets_files_are_those_of_the_scorecards(
@@ -102,12 +103,26 @@ def test_an_over_of_five_balls_that_the_umpire_miscounted_is_a_whole_one() -> No
     assert (chase.target_runs, chase.target_balls, chase.overs) == (31, 10, "1.4")
 
 
+def test_a_set_of_the_hundred_has_five_balls_and_who_retires_out_is_out() -> None:
+    card = truth.scorecards(FILES)["1300007", 1]
+    assert (card.balls, card.overs, card.wickets) == (5, "1.0", 2)
+    assert [(each.batter, each.runs, each.dismissal) for each in card.batters] == [
+        ("A1", 5, "stumped"),
+        ("A2", 1, "retired out"),
+        ("A3", 0, None),
+        ("A4", 0, None),
+    ]
+    assert truth.scorecards(FILES)["1300007", 2].overs == "1.0"
+
+
 def test_an_archive_is_read_like_the_files_in_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "matches_json.zip", "w") as archive:
         archive.writestr("README.txt", "cricsheet")
         for file in DATA.glob("*.json"):
             archive.write(file, f"json/{file.name}")
+        archive.writestr("__MACOSX/json/._1100001.json", b"\0\xff")
     assert list(loader.load(tmp_path / "matches_json.zip")) == FILES
+    (tmp_path / "._1100001.json").write_bytes(b"\0\xff")
     assert list(loader.load(tmp_path)) == FILES
     [one] = {event.match for event in loader.load(DATA / "1200005.json")}
     assert one == "1200005"

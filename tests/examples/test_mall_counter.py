@@ -29,7 +29,7 @@ counter = stories.load("mall_counter", "mall_counter")
 loader = stories.load("mall_counter", "loader")
 simulator = stories.load("mall_counter", "simulator")
 truth = stories.load("mall_counter", "truth")
-DoorReport = stories.load("mall_counter", "door").DoorReport
+DoorReport = stories.load("mall_counter", "values").DoorReport
 
 
 def read(name: str, **options: Any) -> list[tuple[str, str, int, int]]:
@@ -96,6 +96,31 @@ def test_a_file_that_is_not_utf8_keeps_its_names() -> None:
     ]
 
 
+def test_a_file_may_have_a_column_for_each_sensor() -> None:
+    assert read("June_2009.csv", zone="Australia/Melbourne") == [
+        ("Collins Place (South)", "2009-06-12 13:00", 1218, 1218),
+        ("State Library", "2009-06-12 13:00", 37, 37),
+        ("Flagstaff Station", "2009-06-12 14:00", 3, 3),
+        ("State Library", "2009-06-12 14:00", 35, 35),
+    ]
+    assert read("dublin.csv", zone="Europe/Dublin") == [
+        ("Aston Quay/Fitzgeralds", "2023-03-25 23:00", 4, 6),
+        ("Bachelors walk/Bachelors way", "2023-03-25 23:00", 30, 30),
+        ("Aston Quay/Fitzgeralds", "2023-03-26 01:00", 7, 0),
+    ]
+    assert [door for door, *_ in read("fremont.csv")] == [
+        "Fremont Bridge East Sidewalk",
+        "Fremont Bridge West Sidewalk",
+    ]
+
+
+def test_a_file_of_one_door_has_its_name(tmp_path: Path) -> None:
+    assert read("north_door.csv") == [("north_door", "2024-03-29 09:00", 12, 3)]
+    wide = tmp_path / "north_door.csv"  # as Excel saves Unicode text
+    wide.write_bytes((DATA / "north_door.csv").read_text("utf-8-sig").encode("utf-16"))
+    assert loader.load(wide) == loader.load(DATA / "north_door.csv")
+
+
 @pytest.mark.parametrize("header", ["", "FlowID,Date(MM/DD/YY),Time,Count\n"])
 def test_the_two_flows_of_calit2_are_the_doors_of_one_zone(tmp_path: Path, header: str) -> None:
     file = tmp_path / "CalIt2.csv"
@@ -114,12 +139,15 @@ def test_the_two_flows_of_calit2_are_the_doors_of_one_zone(tmp_path: Path, heade
 
 def test_a_folder_and_an_archive_are_the_files_in_them(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "counts.zip", "w") as archive:
-        archive.write(DATA / "york.csv", "2025/york.csv")
+        archive.write(DATA / "york.csv", "2025/york.CSV")
+        archive.writestr("__MACOSX/2025/._york.CSV", b"\0\1")
     assert loader.load(tmp_path / "counts.zip") == loader.load(DATA / "york.csv")
     both = tmp_path / "both"
     both.mkdir()
     for name in ("york.csv", "melbourne_2019.csv"):
         (both / name).write_bytes((DATA / name).read_bytes())
+    (both / "._york.csv").write_bytes(b"\0\1")
+    (both / "README.md").write_text("Counts of doors.")
     assert len(loader.load(both)) == 7
 
 
@@ -163,6 +191,7 @@ def test_the_order_of_day_and_month_is_proven_by_the_whole_file_or_asked_for(tmp
         ("sensor,datetime,count\nA,2019-11-01 17:00\n", 2, "2 columns instead of 3"),
         ("sensor,datetime,count\n,2019-11-01 17:00,1\n", 2, "a row without a sensor"),
         ("\nwhere,datetime,count\nA,2019-11-01 17:00,1\n", 2, "no column for a sensor among where"),
+        ("id,datetime,where\n1,2019-11-01 17:00,A\n", 2, "'A' is not a whole number of people"),
     ],
 )
 def test_an_error_names_the_file_and_the_line(tmp_path: Path, text: str, line: int, problem: str) -> None:
@@ -192,7 +221,7 @@ def test_a_seed_makes_the_same_crowd_and_everyone_has_left_before_the_next_day()
     assert {zone for zone, _ in truth.crowding(reports, AMSTERDAM, counter.CAPACITY)} == {*counter.CAPACITY}
 
 
-@pytest.mark.parametrize("module", ["dates"])
+@pytest.mark.parametrize("module", ["dates", "wide"])
 def test_what_the_docstrings_show_is_so(module: str) -> None:
     failed, tried = doctest.testmod(stories.load("mall_counter", module))
     assert (failed, tried > 0) == (0, True)

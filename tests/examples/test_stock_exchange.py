@@ -95,6 +95,21 @@ MORNING = list(simulator.simulate(until=simulator.OPENS + timedelta(minutes=7)))
                 ("ACME", "182.36", "3", "2024-05-03T13:30:01.500000+00:00"),
             ],
         ),
+        (  # milliseconds since midnight next to their date
+            "thetadata.csv",
+            [
+                ("AAPL", "149.2", "0", "2024-07-01T04:15:00+00:00"),
+                ("AAPL", "149.4", "0", "2024-07-01T13:30:00.250000+00:00"),
+            ],
+        ),
+        (  # hours, minutes, seconds and milliseconds next to their date
+            "clocks.csv",
+            [
+                ("X", "10.6", "0", "2024-01-02T12:30:00.123000+00:00"),
+                ("X", "10.7", "0", "2024-01-02T12:30:01+00:00"),
+            ],
+        ),
+        ("xetra.csv", [("SAP", "1139.12", "100", "2024-01-02T09:00:00.123000+00:00")]),
     ],
 )
 def test_public_tick_files_are_read_as_they_are(file: str, ticks: list[tuple[str, str, str, str]]) -> None:
@@ -109,6 +124,8 @@ def test_archives_and_folders_are_read_like_the_files_in_them(tmp_path: Path) ->
     folder.mkdir(parents=True)
     with zipfile.ZipFile(folder / "20131007_trade.zip", "w") as archive:
         archive.write(trades, "20131007_aapl_Trade_Tick.csv")
+        archive.writestr("__MACOSX/._20131007_aapl_Trade_Tick.csv", b"\0\xff")
+    (folder / "._20131007_trade.csv").write_bytes(b"\0\xff")
     assert loader.load(folder / "20131007_trade.zip") == loader.load(trades)
     (folder / "20131008_trade.csv.gz").write_bytes(gzip.compress(b"34200000,1800000,5,Q,@,0\n"))
     both = loader.load(tmp_path)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import io
 import os
 import pty
 import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.console import Console
 
 from gearshift import stack as local
 from gearshift.settings import load
@@ -240,6 +243,19 @@ def test_data_that_cannot_be_read_is_refused_before_anything_starts(counting: Pa
     (counting.parent / "loader.py").unlink()
     done = run(counting, "--data", counting)
     assert (done.returncode, "counting reads no data files" in done.stderr) == (2, True)
+
+
+def test_a_narrow_terminal_cuts_texts_off_but_no_numbers_and_no_times() -> None:
+    boards = importlib.import_module("demo_boards")
+    rows = [
+        [datetime(2026, 3, 1, 18, minute, tzinfo=UTC), "goal, strasse, café, " * 5, 1_234_567]
+        for minute in (3, 4)
+    ]
+    table = boards._table("Tags", ("window_end", "best", "posts"), rows, more=0)
+    printed = io.StringIO()
+    Console(width=50, file=printed).print(table)
+    for line, minute in zip(printed.getvalue().splitlines()[2:], (3, 4), strict=True):
+        assert line.startswith(f"2026-03-01 18:0{minute}:00  goal") and line.endswith("…  1,234,567")
 
 
 @pytest.mark.parametrize("name", ["demo_boards", "demo_screen"])

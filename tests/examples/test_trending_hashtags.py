@@ -62,6 +62,14 @@ TEN_MINUTES = timedelta(minutes=10)
                 ("2", "bob", "2023-05-01T12:00:01+00:00", ["two"]),
             ],
         ),
+        (  # without ids
+            "covid19_tweets.csv",
+            [
+                ("covid19_tweets:2", "Dan", "2020-07-25T12:27:21+00:00", ["stayhome"]),
+                ("covid19_tweets:4", "Eve", "2020-07-25T12:27:17+00:00", ["covid19"]),
+            ],
+        ),
+        ("ira.csv", [("877919995476496385", "249064136", "2017-06-22T16:03:00+00:00", ["news"])]),
     ],
 )
 def test_public_files_of_posts_are_read_as_they_are(
@@ -77,6 +85,9 @@ def test_archives_and_folders_are_read_like_the_files_in_them(tmp_path: Path) ->
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress((DATA / "api_v2.jsonl").read_bytes()))
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(DATA / "sentiment140.csv", "training.csv")
+        archive.writestr("__MACOSX/._training.csv", b"\0\xff")
+    (tmp_path / ".DS_Store").write_bytes(b"\0\xff")
+    (tmp_path / "README.md").write_text("Posts of 2009.")
     assert list(loader.load(tmp_path)) == [
         *loader.load(DATA / "sentiment140.csv"),
         *loader.load(DATA / "api_v2.jsonl"),

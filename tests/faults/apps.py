@@ -92,3 +92,31 @@ def republish(name: str) -> Republish:
         return kept
 
     return Republish(app, events, copies)
+
+
+@dataclass(frozen=True)
+class FourCounts:
+    """Four stateful pipelines over one topic: two in near-real-time, two in real-time."""
+
+    app: gs.App
+    events: gs.Topic
+    counts: dict[str, gs.Topic]
+
+
+def four_counts(name: str) -> FourCounts:
+    """Declare them."""
+    app = gs.App(name)
+    events = app.topic(f"{name}-events", value=Event, key="key", partitions=2)
+    gears = {"near": "near-real-time", "nearer": "near-real-time", "real": "real-time", "realer": "real-time"}
+    counts = {each: app.topic(f"{name}-{each}", value=Count, key="key", partitions=2) for each in gears}
+
+    def declare(pipeline: str) -> None:
+        def count(events: DataFrame) -> DataFrame:
+            return events.groupBy("key").agg(F.count("*").alias("count"))
+
+        count.__name__ = pipeline
+        app.pipeline(events, to=counts[pipeline], freshness=PACE, gear=gears[pipeline])(count)
+
+    for each in gears:
+        declare(each)
+    return FourCounts(app, events, counts)

@@ -32,9 +32,13 @@ def write_settings(settings: Settings, folder: Path) -> None:
         "bootstrap_servers": settings.bootstrap_servers,
         "registry_url": settings.registry_url,
         "checkpoint_interval": interval,
-        **{name: value for name in ("checkpoints", "warehouse") if (value := getattr(settings, name))},
+        **{
+            name: value
+            for name in ("checkpoints", "warehouse", "spark_master")
+            if (value := getattr(settings, name))
+        },
     }
-    for table in ("kafka", "registry", "storage"):
+    for table in ("kafka", "registry", "storage", "spark"):
         entries = settings.revealed().get(table, {})
         lines |= {f'{table}."{name}"': value for name, value in entries.items()}
     text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
@@ -91,12 +95,36 @@ class RunnerProcess:
 
     def shift(self, pipeline: str, gear: str) -> dict[str, Any]:
         """Bring a pipeline into a gear from another process, as `gearshift shift` does."""
-        done: dict[str, Any] = {}
-        for line in ask(self._home, "POST", f"/api/pipelines/{pipeline}/shift", {"gear": gear, "now": False}):
+        return self.post(f"{pipeline}/shift", {"gear": gear, "now": False})["shifted"]
+
+    def post(self, path: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        """The last line of the answer to a request about a pipeline."""
+        line: dict[str, Any] = {}
+        for line in ask(self._home, "POST", f"/api/pipelines/{path}", wanted):
             if "error" in line:
                 raise restore(line["error"])
-            done = line.get("shifted", done)
-        return done
+        return line
+
+    @property
+    def pids(self) -> tuple[int, int]:
+        """Its process and that of its Spark, while it runs."""
+        info = RunnerInfo.read(self._home)
+        assert info is not None and info.spark_pid is not None and info.pid.number == self._process.pid
+        return info.pid.number, info.spark_pid.number
+
+    def await_said(self, words: str) -> None:
+        """Wait until its output has these words."""
+
+        def found() -> bool:
+            assert self._process.poll() is None, f"the runner ended:\n{self.said()}"
+            return words in self.said()
+
+        eventually(found)
+
+    def await_refused(self) -> str:
+        """Wait until it has ended by itself with an error; its output."""
+        assert self._process.wait(_UP_WITHIN.total_seconds()) == 1, self.said()
+        return self.said()
 
     def kill(self) -> None:
         """`kill -9`."""

@@ -80,9 +80,9 @@ def test_task_retries_and_an_older_checkpoint_are_counted_and_a_missing_one_or_a
             if turn == 0:
                 runner.shift("keep", Gear.BATCH)
                 runner.shift("publish", Gear.BATCH)
-            folder = runner.context.folder_of(runner.graph.pipelines["copy"])
-            with pytest.raises(RunnerError, match=r"another runner has .*/copy/spark: process \d+ on "):
-                take(open_folder(folder), "copy", home=tmp_path)
+            folder = f"{settings.checkpoints_uri}/{unique}"
+            with pytest.raises(RunnerError, match=rf"another runner has .*/{unique}: process \d+ on "):
+                take(open_folder(folder), home=tmp_path)
             copied = values(connection, copies)
             published = values(connection, again)
         if turn == 0:

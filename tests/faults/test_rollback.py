@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 import gearshift as gs
 from gearshift.errors import ShiftError
 from gearshift.freshness import Gear
-from gearshift.pipelines.shift import Step
+from gearshift.pipelines.steps import Step
 from gearshift.runner.runner import Runner
 from gearshift.settings import Settings
 from tests.flow import Event, Flow, seen_twice, values

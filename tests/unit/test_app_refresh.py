@@ -67,5 +67,10 @@ def test_a_refresh_that_means_nothing_is_refused(how: dict[str, Any], words: str
     assert caught.value.line
 
 
-def test_a_stream_that_joins_a_table_has_slots_for_real_time() -> None:
-    assert default_master(declare(freshness="1 second")) == "local[14]"
+def test_a_stream_that_joins_a_table_has_slots_for_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = declare(freshness="1 second")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert default_master(graph, {}) == "local[14]"
+    assert default_master(graph, dict.fromkeys(graph.pipelines, 6)) == "local[22]"
+    monkeypatch.setattr("os.cpu_count", lambda: 8)  # it can be scaled to that many while it runs
+    assert default_master(graph, {}) == "local[26]"

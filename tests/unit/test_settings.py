@@ -86,6 +86,32 @@ def test_a_variable_of_somebody_else_is_none_of_ours(tmp_path: Path) -> None:
     assert load(folder=tmp_path, environ={"SPARK_HOME": "x", "GEARSHIF_BROKERS": "7"}).brokers == 1
 
 
+@pytest.mark.parametrize("service", ["GEARSHIFT", "GEARSHIFT_CONSOLE", "GEARSHIFT_BROKRES"])
+def test_what_kubernetes_says_of_a_service_is_no_setting(tmp_path: Path, service: str) -> None:
+    told = {
+        f"{service}_SERVICE_HOST": "10.0.0.1",
+        f"{service}_SERVICE_PORT": "9090",
+        f"{service}_SERVICE_PORT_HTTP": "9090",
+        f"{service}_PORT": "tcp://10.0.0.1:9090",
+        f"{service}_PORT_9090_TCP": "tcp://10.0.0.1:9090",
+        f"{service}_PORT_9090_TCP_PROTO": "tcp",
+        f"{service}_PORT_9090_TCP_PORT": "9090",
+        f"{service}_PORT_9090_TCP_ADDR": "10.0.0.1",
+    }
+    found = load(folder=tmp_path, environ={**told, "GEARSHIFT_BROKERS": "3"})
+    assert (found.brokers, found.console_port) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("typo", "value"),
+    [("GEARSHIFT_BROKRES", "3"), ("GEARSHIFT_CONSOL_PORT", "9090"), ("GEARSHIFT_SERVICE", "connect")],
+)
+def test_a_typo_is_still_an_error_on_kubernetes(tmp_path: Path, typo: str, value: str) -> None:
+    error = refused(tmp_path, GEARSHIFT_SERVICE_HOST="10.0.0.1", **{typo: value})
+    assert error.what == f"unknown setting {typo}"
+    assert error.hint is not None and error.hint.startswith("did you mean")
+
+
 @pytest.mark.parametrize("first", ["GEARSHIFT_KAFKA", "GEARSHIFT_KAFKA__SASL_USERNAME"])
 def test_a_whole_setting_and_one_entry_of_it_exclude_each_other(tmp_path: Path, first: str) -> None:
     names = sorted(("GEARSHIFT_KAFKA", "GEARSHIFT_KAFKA__SASL_USERNAME"), key=lambda name: name != first)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gearshift.cli import (
+    access,
     batch,
     cleaning,
     console,
@@ -68,11 +69,13 @@ app.command()(demo.demo)
 app.command()(running.run)
 app.command()(running.check)
 app.command()(running.shift)
+app.command()(running.scale)
 app.command()(running.why)
 app.command()(recovering.reset)
 app.command()(recovering.resume)
 app.command()(recovering.rename)
 app.command()(graph.graph)
+app.command()(access.acls)
 app.command()(console.console)
 app.command()(inspecting.status)
 app.command()(inspecting.ledger)

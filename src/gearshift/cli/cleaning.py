@@ -94,11 +94,11 @@ def _require_stopped(home: Path, locks: ExitStack) -> None:
             )
         locks.enter_context(lock)
     # A runner in another folder may use these checkpoints.
-    for lease in (home / "checkpoints").glob(f"*/*/{FILE}"):
+    for lease in (home / "checkpoints").glob(f"*/{FILE}"):
         held = try_lock(lease, for_owner_only=False)
         if held is None:
             raise RunnerError(
-                f"another runner uses the checkpoint of {lease.parent.name}", hint="stop it, then try again"
+                f"another runner uses the checkpoints of {lease.parent.name}", hint="stop it, then try again"
             )
         locks.enter_context(held)
 

@@ -13,9 +13,7 @@ from gearshift.cli.output import read_settings, say
 
 
 def console(
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let its pages show, but not change anything.")
-    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Make its pages read-only.")] = False,
 ) -> None:
     """Print the address of the running app's console; without an app, serve one for the cluster until Ctrl-C."""
     from gearshift.console.runner_info import RunnerInfo

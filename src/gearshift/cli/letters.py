@@ -66,7 +66,7 @@ def list_letters(output: OutputOption = Output.TEXT) -> None:
 @app.command()
 def show(
     topic: TopicArgument,
-    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="How many to show, newest first.", min=1)] = 20,
     only: FilterOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:

@@ -32,7 +32,9 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Then wait for new lines, until Ctrl-C.")
     ] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="Begin with so many last lines.", min=0)] = 50,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", help="Begin with this many of the last lines.", min=0)
+    ] = 50,
     previous: Annotated[
         bool, typer.Option("--previous", help="The log of the service's start before the last one.")
     ] = False,

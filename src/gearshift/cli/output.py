@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gearshift.errors import DefinitionError, GearshiftError, SettingsError
-from gearshift.redaction import RedactingFormatter, cover_tracebacks, redact
+from gearshift.log_lines import JsonLines
+from gearshift.redaction import RedactingFormatter, cover_tracebacks
 
 if TYPE_CHECKING:
     from gearshift.settings import Settings
@@ -75,19 +75,6 @@ def explain(error: GearshiftError) -> int:
     return 2 if isinstance(error, SettingsError | DefinitionError) else 1
 
 
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": redact(record.getMessage()),
-        }
-        if record.exc_info:
-            entry["exception"] = redact(self.formatException(record.exc_info))
-        return json.dumps(entry)
-
-
 class _CurrentStderr(logging.Handler):
     """Writes to the current sys.stderr, which `run` replaces to print lines above its live table."""
 
@@ -103,7 +90,7 @@ def set_up_logging(log_format: str, level: int) -> None:
     """Log to stderr, one line per event."""
     handler = _CurrentStderr()
     plain = RedactingFormatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
-    handler.setFormatter(_JsonLines() if log_format == "json" else plain)
+    handler.setFormatter(JsonLines() if log_format == "json" else plain)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     cover_tracebacks()
     for noisy in ("py4j", "httpx", "httpx2", "urllib3"):

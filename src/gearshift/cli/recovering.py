@@ -101,12 +101,12 @@ def _without_runner(settings: Settings) -> Generator[None]:
 
 
 def _require_free(settings: Settings, kept: Kept) -> None:
-    """Require that no runner in another folder uses the checkpoint."""
+    """Require that no runner in another folder uses the app's checkpoints."""
     from gearshift.storage.folders import open_folder
     from gearshift.storage.lease import take
 
     if kept.exists:
-        take(open_folder(kept.uri), kept.pipeline, home=settings.home).release()
+        take(open_folder(kept.uri.rpartition("/")[0]), home=settings.home).release()
 
 
 @contextmanager

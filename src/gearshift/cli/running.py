@@ -1,7 +1,8 @@
-"""`gearshift run`, `check` and `shift`."""
+"""`gearshift run`, `check`, `shift` and `scale`."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -11,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from gearshift.cli.output import Output, OutputOption, print_json, read_settings, say
+from gearshift.cli.output import Output, OutputOption, explain, print_json, read_settings, say
 
 FileArgument = Annotated[
     Path, typer.Argument(help="The Python file that declares the App.", show_default=False)
@@ -29,13 +30,22 @@ def run(
             "--deliveries-only", help="Only add consumers for the deliveries of an app that runs elsewhere."
         ),
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby", help="If another runner of the app works, wait, and take over when it ends."
+        ),
+    ] = False,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let the pages of the console show, but not change anything.")
+        bool, typer.Option("--read-only", help="Make the pages of the console read-only.")
     ] = False,
 ) -> None:
     """Run an app until Ctrl-C: stack, topics, schemas, pipelines, deliveries and sources."""
+    from gearshift.errors import LeaseLostError
     from gearshift.runner.loading import load_app
 
+    if deliveries_only and standby:
+        raise typer.BadParameter("consumers share the work, so they need no standby", param_hint="--standby")
     settings = read_settings()
     app = load_app(file)
     signal.signal(signal.SIGTERM, _as_interrupt)
@@ -49,10 +59,14 @@ def run(
             return
         from gearshift.runner.runner import Runner
 
-        with Runner(app, settings, file=file, read_only=read_only, progress=say) as runner:
+        with Runner(app, settings, file=file, read_only=read_only, standby=standby, progress=say) as runner:
             say(f"{app.name} is running on {runner.stack.bootstrap_servers}; press Ctrl-C to stop")
             say(f"console: {runner.page}")
-            _show(runner, seconds)
+            try:
+                _show(runner, seconds)
+            except LeaseLostError as error:
+                explain(error)
+                os._exit(1)  # as a killed runner ends: an orderly end would write
     except KeyboardInterrupt:
         say("stopped")
 
@@ -97,8 +111,6 @@ def shift(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Shift a running pipeline to another gear on the same checkpoint."""
-    from gearshift.console.client import ask
-    from gearshift.console.problems import restore
     from gearshift.freshness import Freshness, Gear
 
     if gear != "auto":
@@ -107,17 +119,7 @@ def shift(
         Freshness.parse(hold)
     wanted = {"gear": gear, "now": now, "hold": hold}
     settings = read_settings()
-    done: dict[str, Any] | None = None
-    for line in ask(settings.home, "POST", f"/api/pipelines/{quote(pipeline, safe='')}/shift", wanted):
-        if "error" in line:
-            raise restore(line["error"])
-        if "step" in line:
-            say(f"{line['step']}: {line['words']}")
-        done = line.get("shifted", line.get("released", done))
-    if done is None:
-        from gearshift.errors import RunnerError
-
-        raise RunnerError("the runner exited during the shift", hint='resume with "gearshift run FILE"')
+    done: dict[str, Any] = next(iter(_followed(settings.home, pipeline, "shift", wanted).values()))
     if output is Output.JSON:
         print_json(done)
     elif gear == "auto":
@@ -129,11 +131,48 @@ def shift(
         )
 
 
+def scale(
+    pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
+    parallelism: Annotated[
+        int, typer.Argument(help="The number of shuffle partitions.", min=1, show_default=False)
+    ],
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Move the state of a running pipeline to another number of shuffle partitions, on the same checkpoint."""
+    done = _followed(read_settings().home, pipeline, "scale", {"parallelism": parallelism})["scaled"]
+    if output is Output.JSON:
+        print_json(done)
+        return
+    sys.stdout.write(
+        f"{done['pipeline']}: {done['before']} → {done['after']} shuffle partitions in {done['gear']}, "
+        f"pause {done['pause']:.1f} s, {done['replayed']} records replayed\n"
+    )
+
+
+def _followed(home: Path, pipeline: str, verb: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Ask the runner to work on a pipeline, show the steps, and return its last line."""
+    from gearshift.console.client import ask
+    from gearshift.console.problems import restore
+    from gearshift.errors import RunnerError
+
+    done: dict[str, Any] | None = None
+    for line in ask(home, "POST", f"/api/pipelines/{quote(pipeline, safe='')}/{verb}", wanted):
+        if "error" in line:
+            raise restore(line["error"])
+        if "step" in line:
+            say(f"{line['step']}: {line['words']}")
+        else:
+            done = line
+    if done is None:
+        raise RunnerError(f"the runner exited during the {verb}", hint='resume with "gearshift run FILE"')
+    return done
+
+
 def why(
     pipeline: Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)],
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say why a running pipeline is in its gear, and what would change it."""
+    """Explain why a running pipeline is in its gear, and what would change it."""
     from gearshift.console.client import ask
 
     found = next(iter(ask(read_settings().home, "GET", f"/api/pipelines/{quote(pipeline, safe='')}/why")))
@@ -150,20 +189,22 @@ def _can_run(report: dict[str, Any]) -> bool:
     return bool(report["chosen_by"] or report["gears"][report["declared"]]["ok"])
 
 
-def _show(runner: Any, seconds: float | None) -> None:
+def _show(running: Any, seconds: float | None) -> None:
     until = time.monotonic() + seconds if seconds is not None else float("inf")
     if sys.stdout.isatty():
         from rich.live import Live
 
         from gearshift.cli.tables import status_table
 
-        with Live(status_table(runner.status()), refresh_per_second=2) as live:
+        with Live(status_table(running.status()), refresh_per_second=2) as live:
             while time.monotonic() < until:
                 time.sleep(0.5)
-                live.update(status_table(runner.status()))
+                running.require_working()
+                live.update(status_table(running.status()))
     else:
         while time.monotonic() < until:
             time.sleep(min(1.0, max(0.0, until - time.monotonic())))
+            running.require_working()
 
 
 def _as_interrupt(*_: object) -> None:

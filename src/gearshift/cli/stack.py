@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 def up(
     brokers: Annotated[int | None, typer.Option(help="Brokers in the local Kafka: 1 or 3.")] = None,
+    secure: Annotated[
+        bool | None, typer.Option("--secure", help="Start a Kafka with TLS, SCRAM and ACLs.")
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Leave the stack running in the background.")
     ] = False,
@@ -30,7 +33,8 @@ def up(
     from gearshift import stack as local
     from gearshift.stack.processes import background as supervisor
 
-    settings = read_settings(brokers=brokers, services=",".join(services) if services else None)
+    extra = ",".join(services) if services else None
+    settings = read_settings(brokers=brokers, secure=secure, services=extra)
     if detach:
         _print_addresses(supervisor.detach(settings))
         return

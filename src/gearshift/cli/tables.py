@@ -15,6 +15,7 @@ from gearshift.cli.listing import wide_console
 from gearshift.pipelines.intervals.log import Entry
 from gearshift.pipelines.ledger.checkpoint import Offsets
 from gearshift.pipelines.ledger.ledger import Ledger, Run
+from gearshift.pipelines.ledger.scalings import Scaling
 
 
 def status_table(runner: dict[str, Any]) -> RenderableType:
@@ -30,7 +31,7 @@ def status_table(runner: dict[str, Any]) -> RenderableType:
             state = f"next run {_moment(entry['next_run'])}"
         pipelines.add_row(
             entry["name"],
-            entry["gear"] + _chosen(entry),
+            entry["gear"] + _chosen(entry) + _parallelism(entry),
             f"[red]{state}[/]" if entry["error"] else state,
             _number(entry["records_per_second"]),
             _number(entry["written_per_second"]),
@@ -83,6 +84,11 @@ def _chosen(entry: dict[str, Any]) -> str:
     if entry.get("chosen_by"):
         return f" {entry['chosen_by']}"
     return "" if entry["gear"] == entry["declared"] else " ⇄"  # not in the declared gear
+
+
+def _parallelism(entry: dict[str, Any]) -> str:
+    """The shuffle partitions of a pipeline with state, unless it has the usual two."""
+    return f" ×{entry['parallelism']}" if entry.get("parallelism") not in (None, 2) else ""
 
 
 def _more_counts(source: dict[str, Any]) -> str:
@@ -176,6 +182,8 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
                     console.print(f"[yellow]#{run.number}: {escape(run.note)}[/]", soft_wrap=True)
                 if run.error:
                     console.print(f"[red]#{run.number}: {escape(run.error)}[/]", soft_wrap=True)
+            for scaling in ledger.scalings:
+                console.print(_scaling_line(scaling), soft_wrap=True)
             console.print(proof(ledger))
         if intervals:
             console.print(_intervals_table(ledger, intervals))
@@ -183,6 +191,14 @@ def show_ledgers(ledgers: list[Ledger]) -> None:
             words = f"interval {failure.interval} failed, {failure.tries} times: {failure.error}"
             console.print(f"[red]{escape(words)}[/]", soft_wrap=True)
         console.print()
+
+
+def _scaling_line(scaling: Scaling) -> str:
+    """When the state was moved to another number of shuffle partitions, why, and how that ended."""
+    words = f"{_moment(scaling.began.isoformat())} scaled from {scaling.before} to {scaling.after} shuffle partitions"
+    pause = f", pause {scaling.pause:.1f} s" if scaling.pause is not None else ""
+    failed = f", [red]failed: {escape(scaling.error)}[/]" if scaling.error is not None else ""
+    return f"{words} ({escape(scaling.why)}){pause}{failed}{', in progress' if scaling.ended is None else ''}"
 
 
 def _intervals_table(ledger: Ledger, intervals: list[Entry]) -> Table:
@@ -214,7 +230,9 @@ def proof(ledger: Ledger) -> str:
     longest = f", longest pause {max(pauses):.1f} s" if pauses else ""
     replayed = f"{'at least ' if ledger.at_least else ''}{ledger.replayed:,} replayed"
     lost = f", [red]{ledger.lost:,} lost and accepted[/]" if ledger.lost else ""
-    return f"{records:,} records in {len(ledger.runs)} runs: {verdict}{lost}, {replayed}{longest}"
+    read = f"{records:,} record{'' if records == 1 else 's'}"
+    runs = f"{len(ledger.runs)} run{'' if len(ledger.runs) == 1 else 's'}"
+    return f"{read} in {runs}: {verdict}{lost}, {replayed}{longest}"
 
 
 def show_reports(reports: list[dict[str, Any]]) -> None:
@@ -242,6 +260,8 @@ def show_reports(reports: list[dict[str, Any]]) -> None:
             )
             if error["hint"]:
                 console.print(f"  hint: {escape(error['hint'])}", soft_wrap=True)
+        for warning in report.get("warnings", ()):
+            console.print(f"\n[bold]{report['pipeline']}[/]: [yellow]{escape(warning)}[/]", soft_wrap=True)
         shown: set[tuple[str, str]] = set()
         for gear, verdict in report["gears"].items():
             for refusal in verdict["refusals"]:

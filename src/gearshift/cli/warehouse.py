@@ -77,7 +77,7 @@ def show(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
 @app.command()
 def history(
     name: NameArgument,
-    limit: Annotated[int, typer.Option(help="How many commits, newest first.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="How many commits to show, newest first.", min=1)] = 20,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show a table's commits, newest first; `sql` can read `NAME@vVERSION` until it is vacuumed."""

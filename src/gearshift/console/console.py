@@ -44,6 +44,10 @@ class Running(Protocol):
         """Shift a pipeline, and emit each step and the result; "auto" lets its gearbox decide again."""
         ...
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        """Scale a pipeline, and emit each step and the result."""
+        ...
+
     def why(self, pipeline: str) -> dict[str, Any]:
         """Why a pipeline is in its gear, what would change it, and the numbers behind it."""
         ...

@@ -11,7 +11,13 @@ ATTRIBUTES = ("what", "hint", "app", "pipeline", "delivery", "topic", "partition
 
 _NOT_FOUND = (errors.TopicMissingError, errors.TableMissingError, errors.DefinitionError, errors.RunnerError)
 _INVALID = (errors.SettingsError, errors.SchemaError, errors.TopicError, errors.TableError)
-_IN_THIS_STATE = (errors.DeliveryError, errors.ShiftError, errors.CheckError, errors.ConnectError)
+_IN_THIS_STATE = (
+    errors.DeliveryError,
+    errors.ShiftError,
+    errors.ScaleError,
+    errors.CheckError,
+    errors.ConnectError,
+)
 
 
 class Refusal(Exception):  # noqa: N818  (a response to a client, not an error of ours)
@@ -31,6 +37,8 @@ def status_of(error: GearshiftError) -> int:
     """
     if error.retriable:
         return 503
+    if isinstance(error, errors.NotAuthorizedError):
+        return 403
     for kinds, status in ((_NOT_FOUND, 404), (_INVALID, 400), (_IN_THIS_STATE, 409)):
         if isinstance(error, kinds):
             return status

@@ -27,13 +27,7 @@ class ConsoleServer:
             https=tls is not None,
         )
         self._live = console.live
-        try:
-            self._listener = Listener(host, port)
-        except OSError as error:
-            raise PortInUseError(
-                f"cannot listen on {host}, port {port}: {error.strerror}",
-                hint="set another console_port or console_host",
-            ) from None
+        self._listener = _listener(host, port)
         self.port = int(self._listener.getsockname()[1])
         name = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if tls else 'http'}://{name}:{self.port}"
@@ -60,6 +54,22 @@ class ConsoleServer:
         if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
+
+
+def require_free_port(settings: Settings) -> None:
+    """Require that a console can be served, before anything is started for it."""
+    if settings.console_port:
+        _listener(settings.console_host, settings.console_port).close()
+
+
+def _listener(host: str, port: int) -> Listener:
+    try:
+        return Listener(host, port)
+    except OSError as error:
+        raise PortInUseError(
+            f"cannot listen on {host}, port {port}: {error.strerror}",
+            hint="set another console_port or console_host",
+        ) from None
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -15,6 +15,7 @@ from gearshift.pipelines.stopping import Endings
 from gearshift.settings import Settings
 from gearshift.spark import private
 from gearshift.spark.hive.publishing import Publisher
+from gearshift.storage.lease import Lease
 from gearshift.topics import Admin
 
 
@@ -35,6 +36,8 @@ class Context:
     graph: Graph
     kafka: Kafka | None = None
     endings: Endings | None = field(default=None, repr=False, compare=False)
+    lease: Lease | None = field(default=None, repr=False, compare=False)
+    """The right to write the app's checkpoints, which a runner has."""
     publisher: Publisher = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

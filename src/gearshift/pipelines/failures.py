@@ -13,11 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gearshift.connection import Connection
 from gearshift.definitions import Location, Pipeline
-from gearshift.errors import ContinuityError, GearshiftError, QueryError, TransformError
+from gearshift.errors import ContinuityError, GearshiftError, LoginError, QueryError, TransformError
+from gearshift.pipelines.denial import explain_denial
 from gearshift.pipelines.records.debezium import MISSING_COLUMN
 from gearshift.pipelines.records.writing import INVALID
 
+FINAL = (ContinuityError, LoginError)
+"""Failures that no further attempt can avoid: a person has to change something, then start the app again."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?P<frames>(?: .*\n)+)(?P<what>\S.*)")
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"  # our own frames are not the user's code
 # Spark's errors for code that does not match the state in the checkpoint.
@@ -46,11 +50,14 @@ def calling(pipeline: Pipeline) -> Generator[None]:
         ) from error
 
 
-def explain(error: BaseException, pipeline: Pipeline) -> GearshiftError:
+def explain(error: BaseException, pipeline: Pipeline, connection: Connection | None = None) -> GearshiftError:
     """An exception of a pipeline's query, with the pipeline, the file and the line."""
     if isinstance(error, GearshiftError):
         return error
     text = str(error)
+    denied = None if connection is None else explain_denial(text, pipeline, connection)
+    if denied is not None:
+        return denied
     where = pipeline.defined_at
     gone = re.search(rf"{MISSING_COLUMN}=(\w+);", text)
     if gone:

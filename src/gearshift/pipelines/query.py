@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -21,6 +22,7 @@ from gearshift.pipelines.live_progress import group_prefix
 from gearshift.pipelines.records import reading, writing
 from gearshift.rules.intervals import INTERVAL
 from gearshift.spark import planning
+from gearshift.spark.session import beginning_with
 from gearshift.storage.folders import open_folder
 from gearshift.storage.location import spark_path
 from gearshift.tables import load
@@ -60,8 +62,13 @@ class QueryBuilder:
         stamp: int | None,
         schema_id: int | None,
         on_batch: OnBatch,
+        parallelism: int | None,
+        once: bool = False,
     ) -> StreamingQuery:
-        """Start the query in a gear, on the pipeline's one checkpoint."""
+        """Start the query in a gear, on the pipeline's one checkpoint, which begins with `parallelism` if it is new.
+
+        With `once` it runs one batch: the planned one, if there is one.
+        """
         context, pipeline = self._context, self._pipeline
         frame = self.transformed(versions, gear, tables)
         mode = planning.output_mode(context.spark, frame, pipeline)
@@ -84,15 +91,17 @@ class QueryBuilder:
             writer = frame.writeStream.foreachBatch(on_batch).outputMode(mode)
         writer = writer.option("checkpointLocation", spark_path(f"{context.folder_of(pipeline)}/spark"))
         writer = writer.queryName(context.query_name(pipeline))
-        if gear is Gear.REAL_TIME:
-            interval = context.settings.checkpoint_interval
-            real_time: Any = writer.trigger  # its type stubs lack realTime
-            return real_time(realTime=f"{int(interval.total_seconds() * 1000)} milliseconds").start()
-        if gear is Gear.NEAR_REAL_TIME:
-            return writer.trigger(
-                processingTime=f"{int(pipeline.trigger.total_seconds() * 1000)} milliseconds"
-            ).start()
-        return writer.trigger(availableNow=True).start()
+        trigger: Any = writer.trigger  # its type stubs lack realTime
+        if once:
+            triggered = trigger(once=True)
+        elif gear is Gear.REAL_TIME:
+            triggered = trigger(realTime=_milliseconds(context.settings.checkpoint_interval))
+        elif gear is Gear.NEAR_REAL_TIME:
+            triggered = trigger(processingTime=_milliseconds(pipeline.trigger))
+        else:
+            triggered = trigger(availableNow=True)
+        with beginning_with(context.spark, parallelism) if parallelism is not None else nullcontext():
+            return triggered.start()
 
     def transformed(self, versions: Versions, gear: Gear, tables: Mapping[str, int]) -> DataFrame:
         """The user's transform applied to the pipeline's sources: topics, and tables at the given versions."""
@@ -120,6 +129,10 @@ class QueryBuilder:
             frame = reading.rows(raw, topic, versions, name=name, group=group, aged=aged)
             known = self._rows[name] = _Rows(versions=versions, aged=aged, topic_id=topic_id, frame=frame)
         return known.frame
+
+
+def _milliseconds(duration: timedelta) -> str:
+    return f"{int(duration.total_seconds() * 1000)} milliseconds"
 
 
 def apply(pipeline: Pipeline, frames: Mapping[str, DataFrame], interval: Interval | None = None) -> DataFrame:

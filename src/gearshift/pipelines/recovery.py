@@ -76,7 +76,7 @@ def find(checkpoints_uri: str, name: str, *, new: bool = False) -> Kept:
         Kept(checkpoints_uri=checkpoints_uri, app=each, pipeline=found)
         for each in sorted(root.names(""))
         for found in sorted(root.names(each))
-        if each != _ARCHIVE
+        if each != _ARCHIVE and not found.startswith(".")  # such as the app's lease
     ]
     found = [kept for kept in known if kept.pipeline == pipeline and app in ("", kept.app)]
     if len(found) == 1:

@@ -20,14 +20,15 @@ from gearshift.pipelines.calendar_runs import CalendarRuns
 from gearshift.pipelines.check.continuity import Continuity
 from gearshift.pipelines.condition import Condition
 from gearshift.pipelines.context import Context
-from gearshift.pipelines.failures import explain
+from gearshift.pipelines.failures import FINAL, explain
 from gearshift.pipelines.ledger.recorder import Recorder
 from gearshift.pipelines.ledger.runs import Run
 from gearshift.pipelines.listener import Progress
+from gearshift.pipelines.parallelism import Parallelism
 from gearshift.pipelines.query import QueryBuilder
 from gearshift.pipelines.records.joined_tables import JoinedTables
 from gearshift.pipelines.sinks.table_sink import TableSink
-from gearshift.pipelines.sinks.whole_tables import record_batch, run_over_tables
+from gearshift.pipelines.table_runs import TableRuns
 from gearshift.schemas import Registry
 from gearshift.spark.jobs import Tasks
 from gearshift.topics import DeadLetters
@@ -51,6 +52,7 @@ class Supervisor:
         self.pipeline = pipeline
         self.recorder = Recorder(context, pipeline, letters)
         self.ledger = self.recorder.ledger
+        self.parallelism = Parallelism(context, pipeline, self.recorder)
         self.continuity = Continuity(context, pipeline, self.ledger, state)
         self.gear = self.ledger.gear_to_run(pipeline.gear)
         self.condition = Condition()
@@ -62,6 +64,15 @@ class Supervisor:
         self._calendar = CalendarRuns(context, pipeline, self.ledger)
         self._tables = JoinedTables(context, pipeline)
         self._tasks = Tasks(context.spark, pipeline.name)
+        self._table_runs = TableRuns(
+            context=context,
+            pipeline=pipeline,
+            recorder=self.recorder,
+            tasks=self._tasks,
+            calendar=self._calendar,
+            builder=self._builder,
+            adaptation=self._adaptation,
+        )
         self._backoff = Backoff()
         self._sink = self._new_sink()
         self._stopping = threading.Event()
@@ -88,6 +99,7 @@ class Supervisor:
     def open(self, why: str = "run", numbers: Mapping[str, float] | None = None) -> None:
         """Resume where the ledger ends, and keep the pipeline running."""
         with self.lock:
+            self.parallelism.settle()
             self.recorder.versions = self._adaptation.versions()
             self.recorder.open()
             if self.gear is Gear.BATCH:
@@ -126,10 +138,7 @@ class Supervisor:
             raise RunnerError("the runner is stopping", hint="start it again", pipeline=self.pipeline.name)
         self.continuity.require()
         self.gear = gear
-        self.recorder.versions = self._adaptation.versions()
-        self._sink = self._new_sink()
-        versions = self._tables.read() if self.pipeline.intervals is None else {}
-        run = self.run = self.recorder.begin(gear, why, versions, numbers)
+        run = self._begin(gear, why, numbers)
         self.condition.show("running")
         try:
             if self.pipeline.topics:
@@ -148,8 +157,25 @@ class Supervisor:
             raise failure from error
         return run
 
-    def start_query(self, run: Run) -> StreamingQuery:
-        """Start the query of a run, or start it again within the run."""
+    def _begin(self, gear: Gear, why: str, numbers: Mapping[str, float] | None = None) -> Run:
+        self.recorder.versions = self._adaptation.versions()
+        self._sink = self._new_sink()
+        versions = self._tables.read() if self.pipeline.intervals is None else {}
+        self.run = self.recorder.begin(gear, why, versions, numbers)
+        return self.run
+
+    def finish_batch(self) -> None:
+        """Run the batch that was planned when the query stopped to its end."""
+        self.start_query(self._begin(self.gear, "finishing the planned batch"), once=True).awaitTermination()
+        self.halt()
+
+    def repartition(self, partitions: int) -> None:
+        """Move the state of the stopped query to another number of shuffle partitions."""
+        with self._tasks.tagged():
+            self.parallelism.move(partitions)
+
+    def start_query(self, run: Run, *, once: bool = False) -> StreamingQuery:
+        """Start the query of a run, or start it again within the run; with `once` for the planned batch alone."""
         self.query = self._builder.start(
             run.gear,
             versions=self.recorder.versions,
@@ -157,6 +183,8 @@ class Supervisor:
             stamp=run.number if run.stamped else None,
             schema_id=self._adaptation.target_schema(),
             on_batch=self._sink.write,
+            parallelism=self.parallelism.at_first,
+            once=once,
         )
         return self.query
 
@@ -215,7 +243,7 @@ class Supervisor:
 
     def explain(self, error: BaseException) -> GearshiftError:
         """An exception of this pipeline's query as one sentence."""
-        return self._sink.error or explain(error, self.pipeline)
+        return self._sink.error or explain(error, self.pipeline, self.context.connection)
 
     def failure_of(self, query: StreamingQuery) -> GearshiftError | None:
         """Why a query ended; None if it runs or was stopped."""
@@ -316,7 +344,7 @@ class Supervisor:
         return missing is not None
 
     def _back_off(self, failure: GearshiftError) -> None:
-        if isinstance(failure, ContinuityError):
+        if isinstance(failure, FINAL):
             self.condition.show("stopped", str(failure))
             self._backoff.stop()
             log.error("%s", failure)
@@ -354,35 +382,13 @@ class Supervisor:
         if self.query is not None:
             self.query.awaitTermination()
         else:
-            with self._tasks.tagged():
-                self._run_over_tables(run)
+            self._table_runs.run(run, self._stopping)
         if self._stopping.is_set():
             raise RunnerError("the runner stopped inside a batch", hint="the next run repeats it")
         self.recorder.mark(run, verified=True)
         self.query = None
         self.recorder.settle(self._calendar.error)
         self._rest()
-
-    def _run_over_tables(self, run: Run) -> None:
-        if not self._calendar.has_intervals:
-            run_over_tables(
-                self.context,
-                self.pipeline,
-                run,
-                self.recorder,
-                self._tasks,
-                frame=self._builder.transformed({}, Gear.BATCH, run.tables),
-                schema_id=self._adaptation.target_schema(),
-                sets_aside=self._adaptation.sets_aside,
-            )
-            return
-        for entry in self._calendar.run_intervals(run, self._stopping):
-            record_batch(
-                self.recorder,
-                ends={each.table: {0: each.version} for each in entry.inputs.values()},
-                records=sum(each.rows for each in entry.inputs.values()),
-                written=entry.rows,
-            )
 
     def _interrupt(self) -> None:
         query = self.query

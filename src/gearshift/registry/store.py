@@ -111,7 +111,7 @@ class Store:
             self._sql.execute(f"{what} where subject = ? and version = ?", (subject, version))
 
     def schema(self, schema_id: int) -> Version | None:
-        """The schema with this id, even if no subject has it any longer."""
+        """The schema with this id, even if no subject uses it any more."""
         rows = self._rows("select '', 0, id, kind, text, refs, 1 from schemas where id = ?", (schema_id,))
         return _version(rows[0]) if rows else None
 

@@ -18,6 +18,9 @@ from gearshift.timetable import Timetable
 AUTO = "auto"
 """The value of `gear=` with which the gearbox chooses."""
 
+MOST_PARTITIONS = 1000
+"""Each shuffle partition is a RocksDB store with files of its own and, in real-time, a task slot."""
+
 _SHORTEST_REFRESH = timedelta(seconds=10)
 _DEFAULT_REFRESH = (timedelta(minutes=1), timedelta(hours=1))
 _DEFAULT_FRESHNESS = {
@@ -48,6 +51,28 @@ def check_pipeline(pipeline: Pipeline, graph: Graph) -> None:
             f"pipeline {name} has on_invalid={pipeline.on_invalid!r}",
             f"use {' or '.join(map(repr, choices))}",
             where,
+        )
+    if pipeline.parallelism is not None:
+        _check_parallelism(pipeline, pipeline.parallelism)
+
+
+def is_parallelism(number: object) -> bool:
+    """Whether a pipeline can have this number of shuffle partitions."""
+    return type(number) is int and 1 <= number <= MOST_PARTITIONS
+
+
+def _check_parallelism(pipeline: Pipeline, number: int) -> None:
+    if not is_parallelism(number):
+        raise invalid(
+            f"pipeline {pipeline.name} has parallelism={number!r}",
+            f"use a whole number from 1 to {MOST_PARTITIONS}",
+            pipeline.defined_at,
+        )
+    if not pipeline.topics:
+        raise invalid(
+            f"pipeline {pipeline.name} has parallelism={number}, but reads no topic",
+            'leave it out: batches over tables take "spark.sql.shuffle.partitions" of [spark]',
+            pipeline.defined_at,
         )
 
 

@@ -18,9 +18,11 @@ from gearshift.errors import (
 from gearshift.pipelines.check.automatic import gears_of
 from gearshift.pipelines.check.gears import Checker, Report, check_all
 from gearshift.pipelines.context import Context
+from gearshift.pipelines.parallelism import declared, difference, in_checkpoint
 from gearshift.runner.registering import check_external
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
+from gearshift.spark.masters import require_shared_kafka
 from gearshift.spark.session import jars_for, open_session
 from gearshift.storage.reaching import require_all_reachable
 from gearshift.topics import Admin
@@ -31,6 +33,7 @@ def check_app(
 ) -> list[dict[str, Any]]:
     """The gears that each pipeline supports, as plain data."""
     graph = app.graph
+    require_shared_kafka(graph, settings)
     failures = _external_failures(graph, settings, progress)
     log_file = settings.home.absolute() / "logs" / "check.log"
     require_all_reachable(settings.checkpoints_uri, settings.warehouse_uri)
@@ -50,6 +53,8 @@ def check_app(
             "freshness": pipeline.promise,
             "at": str(pipeline.defined_at),
             "error": None,
+            "parallelism": None,
+            "warnings": [],
             "gears": {},
         }
         names = {each.name for each in (*pipeline.sources.values(), pipeline.target)}
@@ -61,6 +66,7 @@ def check_app(
         elif (refused := _refused(report)) is not None:
             entry["error"] = describe(refused)
         else:
+            entry |= _parallelism(report, graph, settings)
             entry["gears"] = {
                 str(gear): {
                     "ok": verdict.ok,
@@ -77,6 +83,18 @@ def check_app(
         if name not in reported:
             raise error
     return found
+
+
+def _parallelism(report: Report, graph: Graph, settings: Settings) -> dict[str, Any]:
+    """The shuffle partitions of a pipeline with state, and what to do if it declares another number."""
+    pipeline = report.pipeline
+    if not report.state:
+        unused = pipeline.parallelism is not None and not report.shuffles
+        words = f"parallelism={pipeline.parallelism} has no effect: {pipeline.name} shuffles nothing"
+        return {"warnings": [words] if unused else []}
+    number = in_checkpoint(pipeline, graph, settings) or declared(pipeline, settings)
+    differs = difference(pipeline, number)
+    return {"parallelism": number, "warnings": [differs] if differs is not None else []}
 
 
 def _refused(report: Report) -> GearshiftError | None:

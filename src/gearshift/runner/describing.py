@@ -17,6 +17,7 @@ def pipeline_status(
     problem: str | None,
     warning: str | None,
     held_until: str | None,
+    parallelism: int | None,
 ) -> dict[str, Any]:
     """The status of a pipeline; `problem` keeps it from running, whatever its own state is."""
     condition, ledger, pipeline = supervisor.condition, supervisor.ledger, supervisor.pipeline
@@ -28,6 +29,7 @@ def pipeline_status(
         "declared": str(pipeline.gear),
         "chosen_by": pipeline.chosen_by,
         "held_until": held_until,
+        "parallelism": parallelism,
         "freshness": pipeline.promise,
         "freshness_seconds": pipeline.freshness.duration.total_seconds(),
         "state": "waiting for Kafka" if problem else condition.state,

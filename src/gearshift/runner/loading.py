@@ -42,6 +42,9 @@ def load_app(file: Path) -> App:
         what, hint = f"{type(error).__name__}: {error}", "fix the file"
         if _is_too_soon(error, Path(frames[-1].filename)):
             what, hint = "a column is built before Spark starts", "build it inside the pipeline's function"
+            if any(Path(frame.filename).name == "udf.py" for frame in frames):
+                what = "the type of a UDF is a text, which needs a started Spark"
+                hint = 'use a type such as DoubleType() instead of "double"'
         raise AppLoadError(what, hint=hint, file=str(file), line=line) from error
     apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     if len(apps) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -16,7 +17,9 @@ from gearshift.pipelines.check.requirements import Requirements
 from gearshift.pipelines.context import Context
 from gearshift.pipelines.ledger.reconciliation import require_checkpoint
 from gearshift.pipelines.listener import Progress
-from gearshift.pipelines.shift import Shifted, Step
+from gearshift.pipelines.scaling import Scaled
+from gearshift.pipelines.shift import Shifted
+from gearshift.pipelines.steps import Step
 from gearshift.pipelines.supervisor import Supervisor
 from gearshift.runner.describing import pipeline_details, pipeline_status
 from gearshift.runner.gearbox.gearboxes import AUTO, Gearboxes, require_gears
@@ -25,6 +28,8 @@ from gearshift.runner.supervisors import close_supervisors, create_supervisors, 
 from gearshift.schemas import Registry
 from gearshift.spark.private import release_thread
 from gearshift.topics import DeadLetters
+
+log = logging.getLogger(__name__)
 
 
 class Pipelines:
@@ -64,6 +69,8 @@ class Pipelines:
         at_exit(self._gearboxes.close)
         for supervisor in self.supervisors.values():
             progress(f"starting {supervisor.pipeline.name} in {supervisor.gear}")
+            if (difference := self._difference(supervisor)) is not None:
+                log.warning("%s: %s", supervisor.pipeline.name, difference)
             at_exit(supervisor.close)
         open_supervisors(self.supervisors, chosen)
 
@@ -108,6 +115,20 @@ class Pipelines:
             release_thread()  # each request has its own thread
         emit({"shifted": asdict(done)})
 
+    def scale(self, name: str, partitions: int, *, on_step: Step) -> Scaled:
+        """Move a pipeline's state to another number of shuffle partitions."""
+        return self._gearboxes.scale(self.named(name), partitions, on_step=on_step)
+
+    def scale_for(self, name: str, partitions: int, emit: Emit) -> None:
+        """Scale a pipeline, and emit each step and the result."""
+        try:
+            done = self.scale(
+                name, partitions, on_step=lambda step, message: emit({"step": step, "words": message})
+            )
+        finally:
+            release_thread()
+        emit({"scaled": asdict(done)})
+
     def release(self, name: str) -> None:
         """Let the gearbox decide again, after a person's shift."""
         self._gearboxes.release(self.named(name))
@@ -146,9 +167,18 @@ class Pipelines:
             supervisor,
             self.rates.figures.get(supervisor.pipeline.name),
             problem=self._problem() if depends else None,
-            warning=self._context.publisher.problem(supervisor.pipeline.target.name),
+            warning=self._context.publisher.problem(supervisor.pipeline.target.name)
+            or self._difference(supervisor),
             held_until=self._gearboxes.held_until(supervisor),
+            parallelism=supervisor.parallelism.number if self._has_state(supervisor) else None,
         )
+
+    def _has_state(self, supervisor: Supervisor) -> bool:
+        return bool(self._reports[supervisor.pipeline.name].state)
+
+    def _difference(self, supervisor: Supervisor) -> str | None:
+        """What to do if the declared parallelism is not the checkpoint's."""
+        return supervisor.parallelism.warning if self._has_state(supervisor) else None
 
     def _require_gears(self) -> None:
         """Raise, before any pipeline starts, if one cannot run in its gear."""

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gearshift import stack as local
 from gearshift.definitions import Graph, Topic
 from gearshift.schemas import Registry
+from gearshift.settings import Settings
 from gearshift.topics import Admin
+from gearshift.topics.access.granting import grant
+from gearshift.topics.access.principal import principal_of
+from gearshift.topics.access.rules import rules_of
+
+
+def grant_rules(graph: Graph, settings: Settings) -> None:
+    """On a secured local Kafka, grant the app exactly what `gearshift acls` prints."""
+    stack = local.find(settings)
+    if stack is not None and stack.superuser is not None:
+        grant(stack.superuser, principal_of(stack.connection.kafka), rules_of(graph))
 
 
 def make_topics(graph: Graph, topics: Iterable[Topic], admin: Admin, registry: Registry) -> None:

@@ -18,34 +18,43 @@ from gearshift.connection import Connection
 from gearshift.console.console import Emit
 from gearshift.console.runner_info import RunnerInfo
 from gearshift.definitions import Graph
+from gearshift.errors import RunnerError
 from gearshift.freshness import Gear
 from gearshift.gearbox.measurements import Limits
 from gearshift.pipelines.check.gears import Checker, Report
 from gearshift.pipelines.context import Context, Kafka
 from gearshift.pipelines.listener import listen
+from gearshift.pipelines.parallelism import largest
+from gearshift.pipelines.scaling import Scaled
 from gearshift.pipelines.shift import Shifted
 from gearshift.pipelines.stopping import Endings
 from gearshift.pipelines.supervisor import Supervisor
+from gearshift.pipelines.warm_up import warm_up
 from gearshift.runner import captures as capturing
 from gearshift.runner.deliveries.consumer_group import ConsumerGroup, start_consumer_groups
 from gearshift.runner.describing import waiting_for
 from gearshift.runner.maintenance import Maintenance
 from gearshift.runner.notifying import Notifier
 from gearshift.runner.pipelines import Pipelines
-from gearshift.runner.registering import make_topics
-from gearshift.runner.serving import make_console
+from gearshift.runner.reaching import require_reachable
+from gearshift.runner.registering import grant_rules, make_topics
+from gearshift.runner.serving import announce, make_console
 from gearshift.runner.single_runner import lock_home
 from gearshift.runner.sources import SupervisedSource, sources_of
+from gearshift.runner.standby import require_stack
 from gearshift.runner.supervisors import await_readers
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.sources.cdc.capture import Capture
+from gearshift.spark.fence import Fence
+from gearshift.spark.masters import require_shared_kafka
 from gearshift.spark.private import java_pid
 from gearshift.spark.session import jars_for, open_session
 from gearshift.stack.processes.restarts import ServiceSupervisor
 from gearshift.stack.processes.service import Pid
 from gearshift.stack.services.optional import local_services
-from gearshift.storage.reaching import require_all_reachable
+from gearshift.storage.folders import open_folder
+from gearshift.storage.lease import StandBy, take
 from gearshift.topics import Admin, DeadLetters
 
 if TYPE_CHECKING:
@@ -67,6 +76,7 @@ class Runner:
         *,
         file: Path | None = None,
         read_only: bool = False,
+        standby: bool = False,
         limits: Limits | None = None,
         progress: Callable[[str], None] = _silent,
     ) -> None:
@@ -82,12 +92,22 @@ class Runner:
         self._began = datetime.now(UTC)
         self._read_only = read_only
         self._limits = limits or Limits()
+        self._standby = standby
+        self._waits_for: str | None = None
+        self._created: Pipelines | None = None
         self._is_started = False
 
     @property
     def page(self) -> str:
         """The address of the console's page."""
         return self._console.page
+
+    @property
+    def pipelines(self) -> Pipelines:
+        """The pipelines; RunnerError before they are created."""
+        if self._created is None:
+            raise RunnerError(self._waits_for or "the app starts", hint="try again once it runs")
+        return self._created
 
     @property
     def supervisors(self) -> dict[str, Supervisor]:
@@ -120,6 +140,16 @@ class Runner:
         """Shift a pipeline to a gear; a gearbox keeps it there for as long as `hold` says, or until `release`."""
         return self.pipelines.shift(pipeline, gear, now=now, hold=hold, on_step=on_step)
 
+    def scale(
+        self,
+        pipeline: str,
+        partitions: int,
+        *,
+        on_step: Callable[[str, str], None] = lambda _step, _message: None,
+    ) -> Scaled:
+        """Move a pipeline's state to another number of shuffle partitions."""
+        return self.pipelines.scale(pipeline, partitions, on_step=on_step)
+
     def why(self, pipeline: str) -> dict[str, Any]:
         """Why a pipeline is in its gear, what would change it, and the numbers behind it."""
         return self.pipelines.why(pipeline)
@@ -131,27 +161,34 @@ class Runner:
             "file": str(self._file) if self._file else None,
             "pid": os.getpid(),
             "since": self._began.isoformat(),
+            "standing_by": self._waits_for,
             "console": self._console.url,
             "metrics": f"{self._console.url}/metrics",
             "bootstrap_servers": self.stack.bootstrap_servers,
             "registry_url": self.stack.registry_url,
-            "pipelines": self.pipelines.status(),
+            "pipelines": self._created.status() if self._created else [],
             "deliveries": [group.status() for group in self.consumer_groups.values()],
             "captures": [capturing.describe(capture) for capture in self.captures.values()],
             "sources": [source.status() for source in self.sources.values()],
-            "topics": self.pipelines.rates.topics(),
+            "topics": self._created.rates.topics() if self._created else [],
         }
 
     # start, in this order; each step registers how it is stopped
 
     def _start(self) -> None:
-        self._exit.enter_context(lock_home(self.settings.home, progress=self._progress))
-        require_all_reachable(self.settings.checkpoints_uri, self.settings.warehouse_uri)
+        require_shared_kafka(self.graph, self.settings)
+        if self._standby:
+            require_stack(self.settings)
+        else:
+            self._take_home()
+        require_reachable(self.settings)
         with ThreadPoolExecutor(1) as pool:
             spark = self._start_spark(pool)
             # Planning needs only Spark, so it is finished by the time the slowest service is ready.
             planning = pool.submit(self._plan, spark)
             try:
+                if not self._standby:
+                    self._take_lease()
                 connection, admin, registry = self._start_stack()
                 self._create_topics(admin, registry)
             except BaseException:
@@ -161,9 +198,15 @@ class Runner:
                 self.spark = spark.result()
                 self._at_exit(self.spark.stop)
             reports = planning.result()
+        if self._standby:
+            self._stand_by(Kafka(connection=connection, admin=admin))
+        self._fence = Fence(self.spark, self._lease)
+        self._at_exit(self._fence.close)
         self._create_pipelines(connection, admin, registry, reports)
         listen(self.spark, self.pipelines.on_progress)
-        self._start_console(connection)
+        if not self._standby:
+            self._start_console(connection)
+        self._announce()
         self._start_captures(connection)
         self._exit.callback(self.pipelines.rates.close)
         self.pipelines.rates.open()
@@ -174,11 +217,38 @@ class Runner:
         self.pipelines.open_gearboxes()
         self._is_started = True
 
+    def _take_home(self, stand_by: StandBy | None = None) -> None:
+        home, app = self.settings.home, self.graph.app
+        self._exit.enter_context(lock_home(home, progress=self._progress, app=app, stand_by=stand_by))
+
+    def _take_lease(self, stand_by: StandBy | None = None) -> None:
+        folder = open_folder(f"{self.settings.checkpoints_uri}/{self.graph.app}")
+        self._lease = take(folder, home=self.settings.home, stand_by=stand_by)
+        self._at_exit(self._lease.release)
+
+    def _stand_by(self, kafka: Kafka) -> None:
+        """Wait with everything ready that needs no lease, until no other runner has the app."""
+
+        def wait(held: str) -> None:
+            self._waits_for = f"standing by: {held}"
+            self._progress(self._waits_for)
+
+        warm_up(Context(spark=self.spark, settings=self.settings, graph=self.graph, kafka=kafka))
+        self._start_console(kafka.connection)
+        self._take_home(wait)
+        self._take_lease(wait)
+        if self._waits_for is not None:
+            self._progress("taking over")
+            self._waits_for = None
+
     def _start_spark(self, pool: ThreadPoolExecutor) -> Future[SparkSession]:
         spark_jars = jars_for(self.settings)
         self._progress("starting Spark")
         log_file = self.settings.home.absolute() / "logs" / "spark.log"
-        return pool.submit(open_session, self.graph, self.settings, spark_jars, log_file=log_file)
+        counts = largest(self.graph, self.settings)
+        return pool.submit(
+            open_session, self.graph, self.settings, spark_jars, log_file=log_file, parallelism=counts
+        )
 
     def _plan(self, opening: Future[SparkSession]) -> dict[str, Report]:
         """Plan each pipeline; raises if a pipeline cannot run in any gear."""
@@ -199,6 +269,7 @@ class Runner:
 
     def _create_topics(self, admin: Admin, registry: Registry) -> None:
         self._progress("creating topics and registering schemas")
+        grant_rules(self.graph, self.settings)
         make_topics(self.graph, capturing.topics_of(self.graph), admin, registry)
 
     def _create_pipelines(
@@ -210,10 +281,11 @@ class Runner:
             graph=self.graph,
             kafka=Kafka(connection=connection, admin=admin),
             endings=Endings(self.spark),
+            lease=self._lease,
         )
         self._at_exit(self.context.publisher.close)
         letters = self._exit.enter_context(DeadLetters(connection))
-        self.pipelines = Pipelines(
+        self._created = Pipelines(
             self.context,
             registry,
             letters,
@@ -233,13 +305,16 @@ class Runner:
             notify=notifier.take,
             file=self._file,
             read_only=self._read_only,
-            spark=Pid.of(java_pid(self.spark)),
         )
-        self._exit.callback(RunnerInfo.remove, self.settings.home)
         self._at_exit(notifier.close)
         self._exit.callback(self._console.close)
         notifier.open()
         self._console.open()
+
+    def _announce(self) -> None:
+        spark = Pid.of(java_pid(self.spark))
+        announce(self._console, self.graph.app, self.settings, file=self._file, spark=spark)
+        self._exit.callback(RunnerInfo.remove, self.settings.home)
 
     def _start_captures(self, connection: Connection) -> None:
         self.captures = capturing.start_captures(
@@ -282,13 +357,24 @@ class Runner:
         """Shift a pipeline, and emit each step and the result; "auto" lets its gearbox decide again."""
         self.pipelines.shift_for(pipeline, gear, now, emit, hold)
 
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        """Scale a pipeline, and emit each step and the result."""
+        self.pipelines.scale_for(pipeline, partitions, emit)
+
     def details(self, pipeline: str) -> dict[str, Any]:
         """A pipeline's status, gears, ledger, plan, state and latest batch, as plain data."""
         return self.pipelines.details(pipeline)
 
     def waiting_for(self) -> list[str]:
         """What is not ready yet."""
-        return waiting_for(self.status()) if self._is_started else ["the app starts"]
+        if not self._is_started:
+            return [self._waits_for or "the app starts"]
+        return waiting_for(self.status())
+
+    def require_working(self) -> None:
+        """Raise if this runner must write nothing more, or cannot."""
+        self._lease.require()
+        self._fence.require()
 
     def run_interval(self, pipeline: str, start: datetime) -> dict[str, Any]:
         """Run one interval of a pipeline next; returns which."""

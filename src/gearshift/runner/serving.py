@@ -1,4 +1,4 @@
-"""The console of a running app, and the file through which other terminals find it."""
+"""The console of an app that runs or stands by, and the file through which other terminals find it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from gearshift.console.alerts import Alerts
 from gearshift.console.console import Console, Running
 from gearshift.console.live import Live
 from gearshift.console.runner_info import RunnerInfo
-from gearshift.console.server import ConsoleServer
+from gearshift.console.server import ConsoleServer, require_free_port
 from gearshift.settings import Settings
 from gearshift.stack.processes.service import Pid
+from gearshift.storage.reaching import require_all_reachable
+
+
+def require_ready(settings: Settings) -> None:
+    """Require what an app cannot start itself: its stores, and the port of its console."""
+    require_all_reachable(settings.checkpoints_uri, settings.warehouse_uri)
+    require_free_port(settings)
 
 
 def make_console(
@@ -24,10 +31,9 @@ def make_console(
     *,
     file: Path | None,
     read_only: bool,
-    spark: Pid | None,
     notify: Callable[[list[Alert]], None],
 ) -> ConsoleServer:
-    """The console of a running app, to be opened; the file names its address and token."""
+    """The console, to be opened."""
     console = Console(
         settings=settings,
         connection=connection,
@@ -36,11 +42,17 @@ def make_console(
         file=str(file) if file else None,
         read_only=read_only,
     )
-    server = ConsoleServer(console)
+    return ConsoleServer(console)
+
+
+def announce(
+    server: ConsoleServer, app: str, settings: Settings, *, file: Path | None, spark: Pid | None
+) -> None:
+    """Write the file, which names the console's address and token."""
     pid = Pid.of(os.getpid())
     assert pid is not None
     RunnerInfo(
-        app=running.app.name,
+        app=app,
         file=str(file or ""),
         pid=pid,
         spark_pid=spark,
@@ -50,4 +62,3 @@ def make_console(
         token=server.access.token,
         page=server.page,
     ).write(settings.home)
-    return server

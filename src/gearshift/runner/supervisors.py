@@ -31,7 +31,7 @@ def create_supervisors(
     *,
     at_exit: Callable[[Callable[[], None]], None],
 ) -> dict[str, Supervisor]:
-    """A supervisor for each pipeline, in parallel: on a remote store each waits for the lease of a killed runner."""
+    """A supervisor for each pipeline, in parallel: each reads its ledger, which may be on a remote store."""
     pipelines = context.graph.pipelines
     with ThreadPoolExecutor(max(1, len(pipelines))) as pool:
         creating = {

@@ -7,7 +7,7 @@ import re
 import types
 import typing
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from functools import cache
 from typing import Annotated, Any, Final
 
 from gearshift.errors import SchemaError
+from gearshift.schemas.locating import located
 
 TIME_UNITS = ("s", "ms", "us", "ns")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -200,15 +201,16 @@ class _Description:
                 f"two classes are named {name}: {_full(other)} and {_full(value_type)}",
                 hint="rename one of them: schemas identify records by name",
             )
-        hints = _hints(value_type)
-        fields = tuple(
-            self._field(value_type, field, hints[field.name], (*above, value_type))
-            for field in dataclasses.fields(value_type)
-        )
-        if not fields:
-            raise SchemaError(f"{name} has no fields", hint="add at least one field")
-        _check_aliases(name, fields)
-        return RecordOf(value_type, fields)
+        with located(value_type):
+            hints = _hints(value_type)
+            fields: list[Field] = []
+            for field in dataclasses.fields(value_type):
+                with located(value_type, field.name):
+                    fields.append(self._field(value_type, field, hints[field.name], (*above, value_type)))
+            if not fields:
+                raise SchemaError(f"{name} has no fields", hint="add at least one field")
+            _check_aliases(name, fields)
+        return RecordOf(value_type, tuple(fields))
 
     def _field(
         self, owner: type[Any], field: dataclasses.Field[Any], annotation: Any, above: tuple[type[Any], ...]
@@ -280,7 +282,7 @@ class _Description:
         )
 
 
-def _check_aliases(record: str, fields: tuple[Field, ...]) -> None:
+def _check_aliases(record: str, fields: Iterable[Field]) -> None:
     """Raise if a name that old records may use belongs to two fields."""
     taken = {field.name: field.name for field in fields}
     for field in fields:

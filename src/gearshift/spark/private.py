@@ -11,6 +11,7 @@ import shlex
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
@@ -195,6 +196,19 @@ def streaming_refusal(
     return None
 
 
+def repartition_state(spark: SparkSession, checkpoint: str, partitions: int) -> None:
+    """Move the state in the checkpoint of a stopped query to another number of shuffle partitions.
+
+    Spark logs a batch without records: planned before the state is written, committed after.
+    """
+    _checkpoint_manager(spark).repartition(checkpoint, partitions, True)
+
+
+def _checkpoint_manager(spark: SparkSession) -> Any:
+    session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    return session.streamingCheckpointManager()
+
+
 def _scala_object(package: Any, name: str) -> Any:
     return getattr(getattr(package, name), "MODULE$")
 
@@ -204,6 +218,32 @@ def latest_jobs(context: SparkContext, most: int) -> list[Any]:
     java: Any = context._jsc  # pyright: ignore[reportPrivateUsage]
     jobs = java.sc().statusStore().jobsList(None)
     return [jobs.apply(number) for number in range(min(jobs.size(), most))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """A process of a cluster that runs, or ran, tasks of this session."""
+
+    cores: int
+    is_active: bool
+    changed_at: float
+    """When it registered, or was lost; in epoch seconds."""
+
+
+def executors(context: SparkContext) -> list[Executor]:
+    """The executors in Spark's status store, also those that were lost."""
+    java: Any = context._jsc  # pyright: ignore[reportPrivateUsage]
+    listed = java.sc().statusStore().executorList(False)
+    found = [listed.apply(number) for number in range(listed.size())]
+    return [
+        Executor(
+            cores=each.totalCores(),
+            is_active=each.isActive(),
+            changed_at=(each.addTime() if each.isActive() else each.removeTime().get()).getTime() / 1000,
+        )
+        for each in found
+        if each.id() != "driver"
+    ]
 
 
 def add_query_listener(spark: SparkSession, listener: Any) -> Any:
@@ -260,6 +300,24 @@ def consumer_creator(spark: SparkSession) -> Any:
     field = _class(spark, _CONSUMER).getDeclaredField("CREATOR")
     field.setAccessible(True)
     return field.get(None)
+
+
+def open_fence(spark: SparkSession, next_lease: str, python: int, limit_ms: int) -> None:
+    """Start the thread that ends the Java process when the lease may be lost."""
+    java: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    jvm(spark).gearshift.Fence.open(next_lease, python, limit_ms, java.hadoopConfiguration())
+
+
+def close_fence(spark: SparkSession) -> None:
+    """End that thread."""
+    jvm(spark).gearshift.Fence.close()
+
+
+def delete_folder(spark: SparkSession, path: str) -> None:
+    """Delete a folder on any store that Spark reaches, if it exists."""
+    java: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    place = jvm(spark).org.apache.hadoop.fs.Path(path)
+    place.getFileSystem(java.hadoopConfiguration()).delete(place, True)
 
 
 def compile_class(spark: SparkSession, name: str, source: str) -> Any:
@@ -321,13 +379,18 @@ def self_test(spark: SparkSession, admin_timeout_ms: int) -> list[str]:
         "explained_plan": lambda: "Physical Plan" in explained_plan(spark, frame),
         "real_time_operators": lambda: len(real_time_operators(spark)) > 10,
         "streaming_refusal": refuses_a_stream,
+        "repartition_state": lambda: _checkpoint_manager(spark) is not None,
         "add_query_listener": lambda: listens() is None,
         "write_observed (metrics)": observes,
         "latest_jobs": lambda: latest_jobs(spark.sparkContext, 1)[0].jobId() >= 0,
+        "executors": lambda: (
+            executors(spark.sparkContext) == [] or executors(spark.sparkContext)[0].cores > 0
+        ),
         "write_observed (connector)": lambda: _class(spark, _CONNECTOR).newInstance() is not None,
         "set_admin_timeout": lambda: set_admin_timeout(spark, admin_timeout_ms) is None,
         "consumer_creator": lambda: consumer_creator(spark) is not None,
         "compile_class": compiles,
+        "delete_folder": lambda: delete_folder(spark, "file:/nowhere/at/all") is None,
     }
     broken: list[str] = []
     for name, works in probes.items():

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import sys
-from collections.abc import Iterable
-from contextlib import ExitStack
+import threading
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from gearshift.definitions import Graph, Pipeline, Table
 from gearshift.errors import SettingsError
 from gearshift.settings import Settings
 from gearshift.spark import class_archive as startup
-from gearshift.spark import functions, private
+from gearshift.spark import functions, masters, private, user_code
 from gearshift.spark.leader_lookup import shorten_admin_timeout
+from gearshift.spark.private import Py4JError
+from gearshift.spark.slots import await_executors
 from gearshift.stack.artifacts import artifacts
 from gearshift.stack.artifacts.java import properties_text, utf8_locale
 from gearshift.storage.access import is_s3, spark_options
@@ -28,6 +29,7 @@ from gearshift.storage.shared_files import private_home
 
 log = logging.getLogger(__name__)
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 SHUFFLE_PARTITIONS = 2
 _JAVA_ENDS_WITHIN = 30.0
 SPARE_SLOTS = 4  # for batches next to real-time queries: dead letters, tables, calendars
@@ -59,7 +61,7 @@ _LOCAL_CHECKPOINTS = {
 
 _DEFAULTS = {
     **EVERY_GEAR,
-    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    PARTITIONS: str(SHUFFLE_PARTITIONS),
     "spark.sql.session.timeZone": "UTC",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
     # A reported batch is committed: a shift can stop right then, and a crash replays at most one batch.
@@ -71,32 +73,59 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
 }
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 # Spark creates the secret, and its executors do not get it on a command line.
 _AUTHENTICATED = {"spark.authenticate": "true"}
+_starting = threading.Lock()
+_JARS = "spark.jars"
 _DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 
 
-def slots_needed(partitions: Iterable[int], *, shuffles: int) -> int:
+def default_parallelism(settings: Settings) -> int:
+    """The shuffle partitions of a pipeline that declares none."""
+    given = settings.spark.get(PARTITIONS, str(SHUFFLE_PARTITIONS))
+    if not given.isdecimal() or not int(given):
+        raise SettingsError(f"{PARTITIONS} cannot be {given}", hint="use a whole number above 0")
+    return int(given)
+
+
+@contextmanager
+def beginning_with(spark: SparkSession, partitions: int) -> Generator[None]:
+    """Let queries on new checkpoints that start in this block begin with a number of shuffle partitions.
+
+    A query copies the session's settings when it starts, and Spark then keeps the number in the checkpoint. Pipelines
+    start in parallel on one session, so one at a time.
+    """
+    with _starting:
+        before = str(spark.conf.get(PARTITIONS))
+        spark.conf.set(PARTITIONS, partitions)
+        try:
+            yield
+        finally:
+            spark.conf.set(PARTITIONS, before)
+
+
+def slots_needed(partitions: Iterable[int], *, shuffles: int, parallelism: int) -> int:
     """The number of task slots that a real-time query holds while it runs.
 
-    >>> slots_needed([3], shuffles=1)
+    >>> slots_needed([3], shuffles=1, parallelism=2)
     5
     """
-    return sum(partitions) + shuffles * SHUFFLE_PARTITIONS
+    return sum(partitions) + shuffles * parallelism
 
 
-def default_master(graph: Graph) -> str:
+def default_master(graph: Graph, parallelism: Mapping[str, int]) -> str:
     """`local[N]` with slots for every pipeline that could run in real-time, plus the spare slots.
 
-    More slots than cores are fine: a real-time task mostly waits for records.
+    Each has slots for its shuffle partitions, and for as many as there are cores, so that it can be scaled to them
+    while it runs. More slots than cores are fine: a real-time task mostly waits for records.
     """
 
     def most(pipeline: Pipeline) -> int:
         if not pipeline.topics or isinstance(pipeline.target, Table):
             return 0
         partitions = (topic.partitions for topic in pipeline.topics.values())
-        return slots_needed(partitions, shuffles=_SHUFFLES)
+        number = parallelism.get(pipeline.name) or pipeline.parallelism or SHUFFLE_PARTITIONS
+        return slots_needed(partitions, shuffles=_SHUFFLES, parallelism=max(number, os.cpu_count() or 1))
 
     return f"local[{max(4, sum(most(pipeline) for pipeline in graph.pipelines.values())) + SPARE_SLOTS}]"
 
@@ -108,33 +137,49 @@ def open_session(
     *,
     log_file: Path | None = None,
     brief: bool = False,
+    parallelism: Mapping[str, int] | None = None,
 ) -> SparkSession:
     """Start Spark on loopback with the settings that every gear needs.
 
-    A `brief` session only plans: its Java process uses the fast compiler, which halves the time.
+    A `brief` session only plans: its Java process uses the fast compiler, which halves the time. `parallelism` has the
+    shuffle partitions by pipeline where they are known to differ from the declared ones.
     """
-    master = settings.spark_master or default_master(graph)
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Python UDFs run in this environment, with its packages, not in the first Python on the path.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _send_user_code(graph)
+    master = settings.spark_master or default_master(graph, parallelism or {})
     _refuse_breaking(settings)
-    _refuse_private_disk(master, settings)
+    masters.require_shared_storage(master, settings)
+    if brief and not masters.is_local(master):
+        master = "local[2]"  # planning needs no cluster
+    masters.require_answer(master)
+    if masters.on_one_machine(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    user_code.choose_python(master, settings.spark)
+    user_code.pickle_app(graph)
     # PySpark prints every failed analysis as a page of JSON; Gearshift reports it in one sentence.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     # py4j logs every exception of a table's batch, which Gearshift reports too.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     paths = [str(jar) for jar in jars]
-    configuration = _configuration(settings, paths, log_file)
+    configuration = {"spark.master": masters.resolved(master), **_configuration(settings, paths, log_file)}
     if brief:
         configuration[_DRIVER_JAVA] += " -XX:TieredStopAtLevel=1"
-    _launch(configuration, log_file)
-    builder = SparkSession.builder.master(master).appName(f"gearshift {graph.app}")
+    if not private.is_launched():
+        _launch(configuration, log_file)
+        # The launcher has set them, with those that it resolved of spark.jars.packages.
+        del configuration[_JARS]
+    builder = SparkSession.builder.appName(f"gearshift {graph.app}")
     for name, value in configuration.items():
         builder = builder.config(name, value)
-    _warn_of_open_cluster(master, settings)
-    spark = builder.getOrCreate()
+    masters.warn_of_open_cluster(master, settings)
+    try:
+        spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise masters.not_started(master, error, log_file) from error
+    try:
+        await_executors(spark)
+        user_code.send_siblings(spark, graph)
+    except BaseException:
+        spark.stop()
+        raise
     if any("kafka-clients" in path for path in paths):
         shorten_admin_timeout(spark)
     return spark
@@ -151,13 +196,6 @@ def end_java(*, within: float = _JAVA_ENDS_WITHIN) -> None:
     private.end(within)
 
 
-def _send_user_code(graph: Graph) -> None:
-    """Pickle the functions of the app's file by value: Python workers cannot import it."""
-    names = {pipeline.transform.__module__ for pipeline in graph.pipelines.values()} - {"__main__"}
-    for name in names & sys.modules.keys():
-        cloudpickle.register_pickle_by_value(sys.modules[name])  # pyright: ignore[reportUnknownMemberType]
-
-
 def _configuration(settings: Settings, jars: list[str], log_file: Path | None) -> dict[str, str]:
     """Spark's configuration: the user's settings override the defaults; jars and Java options are added."""
     found = {
@@ -168,8 +206,8 @@ def _configuration(settings: Settings, jars: list[str], log_file: Path | None) -
         **functions.CATALOG,
         **settings.spark,
     }
-    given = settings.spark.get("spark.jars", "").split(",")
-    found["spark.jars"] = ",".join(jar for jar in (*jars, str(functions.jar(settings.cache)), *given) if jar)
+    given = settings.spark.get(_JARS, "").split(",")
+    found[_JARS] = ",".join(jar for jar in (*jars, str(functions.jar(settings.cache)), *given) if jar)
     for name in (_DRIVER_JAVA, _EXECUTOR_JAVA):
         found[name] = f"{_AVRO_LIMITS} {settings.spark.get(name, '')}"
     if log_file is not None:
@@ -210,35 +248,12 @@ def _launch(configuration: dict[str, str], log_file: Path | None) -> None:
         private.launch(configuration, how)
 
 
-def _warn_of_open_cluster(master: str, settings: Settings) -> None:
-    """Warn about a standalone cluster without a secret: Spark creates one only for local[N], YARN and Kubernetes."""
-    if master.startswith("spark:") and settings.spark.get("spark.authenticate") != "true":
-        log.warning(
-            "anyone who reaches the driver's port can run code in it: set spark.authenticate and "
-            "spark.authenticate.secret on the cluster at %s and in [spark]",
-            master,
-        )
-
-
 def _refuse_breaking(settings: Settings) -> None:
     for name, value in EVERY_GEAR.items():
         if settings.spark.get(name, value) != value:
             raise SettingsError(
                 f"spark.{name.removeprefix('spark.')} cannot be {settings.spark[name]}",
                 hint=f"remove it: every gear requires {value}",
-            )
-
-
-def _refuse_private_disk(master: str, settings: Settings) -> None:
-    """Raise if executors on other machines would write to their local disks, and each batch would be committed empty."""
-    hosts = re.findall(r"([^/,]+):\d+", master) if master.startswith("spark://") else []
-    if master.startswith("local") or (hosts and all(host in _LOOPBACK for host in hosts)):
-        return
-    for setting, uri in (("checkpoints", settings.checkpoints_uri), ("warehouse", settings.warehouse_uri)):
-        if local_path(uri) is not None:
-            raise SettingsError(
-                f"{setting} are at {uri}, a local disk that the executors of {master} do not share",
-                hint=f"set {setting} to a URI that all of them can reach, such as hdfs://… or s3a://…",
             )
 
 
@@ -261,9 +276,3 @@ def _log_configuration(log_file: Path) -> Path:
         encoding="ascii",
     )
     return path
-
-
-def total_slots(spark: SparkSession) -> int:
-    """The number of task slots: N for `local[N]`, the executors' cores for a cluster."""
-    local = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", spark.sparkContext.master or "")
-    return int(local[1]) if local else spark.sparkContext.defaultParallelism

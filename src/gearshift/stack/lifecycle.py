@@ -17,7 +17,7 @@ from gearshift.stack.artifacts.class_archive import Archive
 from gearshift.stack.artifacts.java import require_java
 from gearshift.stack.processes import ports, state
 from gearshift.stack.processes import service as processes
-from gearshift.stack.services import kafka
+from gearshift.stack.services import kafka, kafka_login
 from gearshift.stack.services import optional as stores
 from gearshift.stack.services.registry import Registry
 from gearshift.stack.stack import ENDS_WITHIN, LOCK, Stack, stack_folder, stop_services
@@ -44,7 +44,7 @@ def up(settings: Settings, *, progress: Callable[[str], None] = _silent, record:
     with exclusive(folder / LOCK):
         found = _running(settings)
         if found is not None:
-            _require_brokers(settings, found)
+            _require_kafka(settings, found)
             _require_services(settings, found)
             return found
         _stop_leftovers(folder, progress)
@@ -127,7 +127,13 @@ def describe(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _require_brokers(settings: Settings, found: Stack) -> None:
+def _require_kafka(settings: Settings, found: Stack) -> None:
+    secured = found.superuser is not None
+    if settings.bootstrap_servers is None and settings.secure and not secured:
+        raise StackError(
+            "the running stack has a Kafka that is not secured",
+            hint="run gearshift down, then start it in another home",
+        )
     running = sum(service.name.startswith("kafka-") for service in found.services)
     if 0 < running < settings.brokers:
         raise StackError(
@@ -176,10 +182,25 @@ def _brokers(settings: Settings, folder: Path) -> int:
     )
 
 
+def secured(settings: Settings, folder: Path) -> bool:
+    """Whether to start a secured Kafka: as the existing data has it, unless the settings say otherwise."""
+    if kafka.brokers_in(folder / "kafka") is None:
+        return settings.secure
+    made = kafka_login.is_secured(folder / "kafka")
+    if made != settings.secure and "secure" in settings.model_fields_set:
+        raise StackError(
+            f"the data in {folder} belongs to a Kafka that is {'' if made else 'not '}secured",
+            hint=f"set secure = {str(made).lower()}, set another home, or delete {folder}",
+        )
+    return made
+
+
 def _start(settings: Settings, progress: Callable[[str], None], record: Path | None) -> Stack:
     java = require_java()
     folder = stack_folder(settings)
     brokers = 0 if settings.bootstrap_servers else _brokers(settings, folder)
+    if brokers:
+        kafka_login.secure(folder / "kafka", secured(settings, folder))
     groups = [] if settings.bootstrap_servers else ["kafka"]
     extra = stores.local_services(settings)
     groups += [group for name in extra for group in stores.GROUPS[name]]

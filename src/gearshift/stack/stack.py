@@ -19,7 +19,7 @@ from gearshift.stack.processes import state
 from gearshift.stack.processes.ports import HOST
 from gearshift.stack.processes.service import Pid, Service
 from gearshift.stack.processes.state import Running, State
-from gearshift.stack.services import accounts, tokens
+from gearshift.stack.services import accounts, kafka_login, tokens
 from gearshift.stack.services.kafka import client_file
 from gearshift.storage.shared_files import exclusive
 
@@ -54,7 +54,7 @@ class Stack:
         own = self._settings
         kafka = registry = None
         if own.bootstrap_servers is None:
-            kafka = accounts.client_properties(accounts.account_of(self.folder / "kafka"))
+            kafka = kafka_login.login_of(self.folder / "kafka").client_properties()
         if own.registry_url is None:
             registry = tokens.client_properties(tokens.read_token(self.folder / "registry"))
         return Connection.of(
@@ -64,6 +64,14 @@ class Stack:
             kafka=kafka,
             registry=registry,
         )
+
+    @property
+    def superuser(self) -> Connection | None:
+        """What the administrator of a secured local Kafka needs to connect; None for any other Kafka."""
+        folder = self.folder / "kafka"
+        if self._settings.bootstrap_servers is not None or not kafka_login.is_secured(folder):
+            return None
+        return replace(self.connection, kafka=kafka_login.superuser_of(folder).client_properties())
 
     def credential_files(self) -> dict[str, Path]:
         """The file with the credentials of each local service; `gearshift up` prints what each holds."""
@@ -106,6 +114,11 @@ class Stack:
     def owned(self) -> bool:
         """Whether this process started the services, and so stops them."""
         return bool(self._started)
+
+    @property
+    def owner(self) -> Pid | None:
+        """The process that started the local services, which end with it; None without any."""
+        return self._state.owner if self._state else None
 
     @property
     def services(self) -> tuple[Running, ...]:

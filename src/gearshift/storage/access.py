@@ -92,7 +92,7 @@ def delta_options(uri: str) -> dict[str, str] | None:
         "aws_region": access.region or _DEFAULT_REGION,
         "aws_allow_http": "true" if access.plain_http else None,
         "aws_virtual_hosted_style_request": "false" if access.by_path else "true",
-        # The first writer of a version wins, without a table of locks beside the store.
+        # The first writer of a version wins, without a table of locks next to the store.
         "aws_conditional_put": "etag",
         "max_retries": str(PATIENCE_SECONDS),
         "retry_timeout": f"{PATIENCE_SECONDS}s",

@@ -29,6 +29,10 @@ class Folder(Protocol):
         """Write a file atomically."""
         ...
 
+    def remove(self, name: str) -> None:
+        """Delete a file, if it exists."""
+        ...
+
     def place(self, name: str) -> str:
         """The path or URI of a file, for messages."""
         ...
@@ -58,6 +62,12 @@ class LocalFolder:
         target.with_name(f".{target.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the old text
         write_whole(target, text, for_owner_only=False)
 
+    def remove(self, name: str) -> None:
+        """Delete a file, if it exists."""
+        target = self.path / name
+        target.unlink(missing_ok=True)
+        target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+
     def place(self, name: str) -> str:
         """The path or URI of a file, for messages."""
         return str(self.path / name)
@@ -68,10 +78,6 @@ class RemoteFolder(Folder, Protocol):
 
     def create(self, name: str, text: str) -> bool:
         """Write a file unless there is one; whether it was written."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Delete a file, if it exists."""
         ...
 
 

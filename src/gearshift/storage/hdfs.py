@@ -1,4 +1,4 @@
-"""Small files on HDFS: written beside their place and renamed, which HDFS does in one step."""
+"""Small files on HDFS: written next to their target and renamed, which HDFS does in one step."""
 
 from __future__ import annotations
 

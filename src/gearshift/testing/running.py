@@ -258,4 +258,4 @@ def _key_of(pipeline: Pipeline) -> tuple[str, ...]:
 def _slots(pipeline: Pipeline) -> int:
     """The task slots for the gears in parallel: real-time holds one per partition while it runs."""
     partitions = sum(topic.partitions for topic in pipeline.topics.values())
-    return partitions + 3 * SHUFFLE_PARTITIONS + 2 * SPARE_SLOTS
+    return partitions + 3 * (pipeline.parallelism or SHUFFLE_PARTITIONS) + 2 * SPARE_SLOTS

@@ -108,7 +108,7 @@ class Admin:
         found: dict[str, TopicState] = {}
         for name, future in futures.items():
             try:
-                described = future.result()
+                described = self._requests.answer(future)
             except KafkaException as raised:
                 error = kafka_error(raised)
                 if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -243,7 +243,10 @@ class Admin:
             lambda: self._admin.delete_topics(present, request_timeout=self._seconds)
         )
         for name, future in futures.items():
-            self._requests.result(future, name)
+            try:
+                self._requests.answer(future)
+            except KafkaException as raised:
+                raise self._requests.translated(raised, name, "Delete") from None
         wait_until_empty(lambda: list(self.describe(present)), READY_WITHIN)
 
     def close(self) -> None:

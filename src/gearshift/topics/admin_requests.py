@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 from gearshift.errors import BrokerUnreachableError, GearshiftError
+from gearshift.topics.access.rules import CREATE
 from gearshift.topics.client import LARGEST_RECORD, Client, kafka_error
 from gearshift.topics.partitions import Offsets, TopicPartition
 
@@ -34,6 +35,7 @@ _LEADER_CHANGING = {
     KafkaError._NOENT,  # librdkafka's code if no partition of the request has a leader yet
     KafkaError.UNKNOWN_TOPIC_OR_PART,  # the topic exists, but this broker does not have its metadata yet
 }
+_LOOK_EVERY = 0.1  # seconds
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -57,14 +59,27 @@ class AdminRequests:
     def result(self, future: Future[Any], topic: str | None = None) -> Any:
         """Wait for the answer to a request."""
         try:
-            return future.result()
+            return self.answer(future)
         except KafkaException as raised:
             raise self.translated(raised, topic) from None
 
-    def translated(self, raised: Exception, topic: str | None = None) -> GearshiftError:
+    def answer(self, future: Future[Any]) -> Any:
+        """The answer to a request; LoginError as soon as the brokers reject the client, which librdkafka retries."""
+        self._client.forgive()
+        while True:
+            try:
+                return future.result(_LOOK_EVERY)
+            except TimeoutError:
+                self.admin.poll(0)  # serves error_cb, which has the reason
+                if (rejection := self._client.rejection) is not None:
+                    raise rejection from None
+
+    def translated(
+        self, raised: Exception, topic: str | None = None, operation: str | None = None
+    ) -> GearshiftError:
         """Our error for one of librdkafka's."""
         self.admin.poll(0)  # serves error_cb, which has the reason
-        return self._client.translated(raised, topic=topic)
+        return self._client.translated(raised, topic=topic, operation=operation)
 
     def create(self, topics: Iterable[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is."""
@@ -77,7 +92,7 @@ class AdminRequests:
         rejected: set[str] = set()
         for name, future in futures.items():
             try:
-                future.result()
+                self.answer(future)
                 _log.info("created topic %s", name)
             except KafkaException as raised:
                 error = kafka_error(raised)
@@ -87,7 +102,7 @@ class AdminRequests:
                     KafkaError.INVALID_CONFIG,
                     KafkaError.POLICY_VIOLATION,
                 ):
-                    raise self.translated(raised, name) from None
+                    raise self.translated(raised, name, CREATE) from None
                 rejected.add(name)
                 if any(topic.topic == name and topic.config != LARGE_RECORDS for topic in new):
                     raise self.translated(raised, name) from None
@@ -136,7 +151,7 @@ class AdminRequests:
     def _offset(self, future: Future[Any], topic: str) -> int | None:
         """The offset; None while leadership moves."""
         try:
-            return future.result().offset
+            return self.answer(future).offset
         except KafkaException as raised:
             error = kafka_error(raised)
             if error is not None and error.code() in _LEADER_CHANGING:

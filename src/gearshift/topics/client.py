@@ -15,10 +15,14 @@ from gearshift.errors import (
     BrokerUnreachableError,
     EncodeError,
     GearshiftError,
+    LoginError,
     SettingsError,
     TopicError,
     TopicMissingError,
 )
+from gearshift.topics.access.denied import not_authorized
+from gearshift.topics.access.principal import principal_of
+from gearshift.topics.access.rules import DESCRIBE, READ, WRITE
 from gearshift.topics.properties import for_librdkafka
 
 if TYPE_CHECKING:
@@ -38,9 +42,11 @@ LARGEST_RECORD = 64 << 20  # for clients that leave the limit to the topic's max
 # librdkafka's messages are available from `logging.getLogger("gearshift.librdkafka")`.
 LOG = logging.getLogger("gearshift.librdkafka")
 LOG.addHandler(logging.NullHandler())
-# librdkafka retries while a coordinator moves or loads, and when a connection closes before it is established.
+# librdkafka retries while a coordinator moves or loads, when a connection closes before it is established, and a login
+# that the brokers reject, some forty times a second.
 _RETRIED = re.compile(
     r"Coordinator (load in progress|not available)|Not coordinator|transport failure \(after \d+ms in state DOWN"
+    r"|SASL authentication error|SSL handshake failed|certificate verify failed"
 )
 
 
@@ -68,18 +74,22 @@ _NO_COORDINATOR = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
 }
-_UNAUTHORIZED = {
+_REJECTED = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM,
     KafkaError._SSL,
+}
+_UNAUTHORIZED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
 
 class Client:
-    """The configuration of one librdkafka client, and its last authentication or authorization error."""
+    """The configuration of one librdkafka client, and why the brokers rejected it last."""
 
     def __init__(self, connection: Connection, **properties: Any) -> None:
         """`properties` are librdkafka's, with `_` for `.`."""
@@ -117,8 +127,18 @@ class Client:
 
     def _on_error(self, error: KafkaError) -> None:
         LOG.info("%s", error.str())
-        if error.code() in _UNAUTHORIZED:
+        if error.code() in _REJECTED | _UNAUTHORIZED:
             self.unauthorized = error
+
+    def forgive(self) -> None:
+        """Forget why the brokers rejected it, before it tries again."""
+        self.unauthorized = None
+
+    @property
+    def rejection(self) -> LoginError | None:
+        """The error if the brokers rejected the login, or their certificate is not trusted."""
+        error = self.unauthorized
+        return None if error is None or error.code() not in _REJECTED else self._rejected(error)
 
     def unreachable(self) -> GearshiftError:
         """The error for a broker that did not answer, or that rejected the client."""
@@ -129,29 +149,82 @@ class Client:
         )
         return BrokerUnreachableError(f"no broker answers at {self.servers}", hint=hint)
 
-    def denied(self, error: KafkaError) -> GearshiftError:
-        """The error for credentials, certificates or permissions that the broker rejects."""
-        return SettingsError(
-            f"access to the broker at {self.servers} was denied: {error.name()}",
-            hint="check [kafka] in gearshift.toml",
+    def denied(
+        self,
+        error: KafkaError,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        operation: str | None = None,
+    ) -> GearshiftError:
+        """The error for a login that the broker rejects, or an operation that its rules do not permit."""
+        if error.code() in _REJECTED:
+            return self._rejected(error)
+        principal, wanted = principal_of(self._given), operation or self._operation
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            named = group or self.properties.get("group.id")
+            return not_authorized(
+                principal, READ if "group.id" in self.properties else wanted, "group", named
+            )
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return not_authorized(
+                principal, WRITE, "transactional-id", self.properties.get("transactional.id")
+            )
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or (topic and wanted == WRITE):
+            return not_authorized(principal, wanted, "topic", topic)
+        # Brokers let a client that may write to some topic use an idempotent producer.
+        return not_authorized(principal, "IdempotentWrite" if wanted == WRITE else wanted, "cluster")
+
+    @property
+    def _operation(self) -> str:
+        """What a client of this kind does with topics."""
+        if "group.id" in self.properties:
+            return READ
+        return WRITE if "delivery.timeout.ms" in self.properties else DESCRIBE
+
+    def _rejected(self, error: KafkaError) -> LoginError:
+        if error.code() == KafkaError._SSL:
+            given = for_librdkafka(self._given)
+            trusted = given.get("ssl.ca.location") or "the machine's own authorities"
+            return LoginError(
+                f"TLS to the broker at {self.servers} failed: its certificate is not trusted by {trusted}",
+                hint="set ssl.ca.location in [kafka] to the PEM file of the brokers' authority",
+            )
+        who = principal_of(self._given).removeprefix("User:")
+        return LoginError(
+            f"authentication to the broker at {self.servers} failed for user {who}",
+            hint="check sasl.username, sasl.password and sasl.mechanism in [kafka] of gearshift.toml",
         )
 
     def translated(
-        self, raised: Exception, *, topic: str | None = None, partition: int | None = None
+        self,
+        raised: Exception,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        operation: str | None = None,
     ) -> GearshiftError:
-        """Our error for one of librdkafka's."""
+        """Our error for one of librdkafka's; `operation` if it is another one than clients of this kind do."""
         error = kafka_error(raised)
         if error is None or error.code() in _UNREACHABLE:
             return self.unreachable()
         if error.code() in _NO_COORDINATOR:
+            if self.unauthorized is not None:
+                return self.denied(self.unauthorized)
             return BrokerUnreachableError(
                 f"no broker at {self.servers} coordinates the group yet", hint="try again in a few seconds"
             )
-        if error.code() in _UNAUTHORIZED:
-            return self.denied(error)
+        if is_denied(error):
+            return self.denied(error, topic=topic, group=group, operation=operation)
         if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return missing(topic or "?")
         return TopicError(error.str(), topic=topic, partition=partition)
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Whether the brokers rejected the login, or their rules do not permit the operation."""
+    return error.code() in _REJECTED | _UNAUTHORIZED
 
 
 def millis(instant: datetime) -> int:

@@ -18,11 +18,13 @@ from gearshift.errors import (
     BrokerUnreachableError,
     DeliveryError,
     GearshiftError,
+    LoginError,
     NotAMemberError,
+    NotAuthorizedError,
     OffsetGoneError,
     RetriableError,
 )
-from gearshift.topics.client import UNPOLLED, Client, kafka_error
+from gearshift.topics.client import UNPOLLED, Client, is_denied, kafka_error
 from gearshift.topics.groups.commit_metadata import Committed, Note
 from gearshift.topics.partitions import TopicPartition
 
@@ -137,6 +139,8 @@ class GroupConsumer:
         if error.fatal() or code == KafkaError._FATAL:
             return DeliveryError(error.str(), hint="the consumer restarts", topic=topic)
         failure = self._client.translated(KafkaException(error), topic=topic)
+        if isinstance(failure, LoginError | NotAuthorizedError):
+            return failure
         if isinstance(failure, BrokerUnreachableError) or error.retriable():
             return None  # librdkafka resumes when the broker is back
         _log.warning("%s: %s", self.group_id, failure)
@@ -159,7 +163,7 @@ class GroupConsumer:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit and wait for the broker's answer.
 
-        NotAMemberError if this consumer is not a member of the group any longer; RetriableError if no broker
+        NotAMemberError if this consumer is no longer a member of the group; RetriableError if no broker
         accepted the commit, which can take a minute. Not for use within a callback.
         """
         if not offsets:
@@ -203,9 +207,9 @@ class GroupConsumer:
 
     def _commit_error(self, error: KafkaError | None, reason: str) -> GearshiftError | None:
         if error is not None and error.code() in _NOT_A_MEMBER:
-            return NotAMemberError(
-                f"this consumer is not a member of group {self.group_id} any longer: {reason}"
-            )
+            return NotAMemberError(f"this consumer is no longer a member of group {self.group_id}: {reason}")
+        if error is not None and is_denied(error):
+            return self._client.denied(error)
         if error is not None and error.code() in _GONE:
             return None  # a deleted topic needs no offsets
         return RetriableError(

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from gearshift.errors import EncodeError, ProduceError
+from gearshift.errors import EncodeError, GearshiftError, ProduceError
 from gearshift.schemas.payloads import codec
 from gearshift.schemas.registry_client import Registry
 from gearshift.schemas.wire import head
-from gearshift.topics.client import Client, kafka_error, millis
+from gearshift.topics.client import Client, is_denied, kafka_error, millis
 from gearshift.topics.groups.back_pressure import Pressure
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _WAIT = 0.05
 _POLL = 0.01  # seconds; another thread may serve the delivery reports that this one waits for
 _ANSWER_WITHIN = 10.0
 _WARN_EVERY = 60.0  # seconds; at its limit a topic stops and resumes its producers every few seconds
+FAILURES_HINT = "see producer.failures for the key and reason of each"
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +43,7 @@ class Failure:
     topic: str
     key: bytes | None
     reason: str
+    error: KafkaError | None = None
 
 
 class Receipt:
@@ -178,26 +180,31 @@ class Producer:
                 self._producer.poll(0.1)
             except KafkaException as raised:
                 error = kafka_error(raised)
-                failure = Failure(topic, key, error.str() if error else str(raised))
+                failure = Failure(topic, key, error.str() if error else str(raised), error)
                 (self._failures.append if receipt is None else receipt.fail)(failure)
                 break
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait until every record so far is delivered; ProduceError if some failed, each reported once."""
-        while self._producer.flush(1.0):
-            pass  # ends: every record is delivered or fails after `deliver_within`
+        """Wait until every record so far is delivered; ProduceError if some failed, each reported once.
+
+        LoginError as soon as the brokers reject the login, which librdkafka retries.
+        """
+        self._client.forgive()
+        while self._producer.flush(1.0):  # ends: every record is delivered or fails after `deliver_within`
+            if (rejection := self._client.rejection) is not None:
+                raise rejection
         new = self._failures[self._reported :]
         self._reported = len(self._failures)
         if new:
-            raise _produce_error(new)
+            raise self._produce_error(new)
 
     def await_reports(self, receipt: Receipt) -> None:
         """Wait until all records of a receipt are delivered; ProduceError if some failed."""
         while not receipt.is_complete:
             self._producer.poll(_POLL)  # ends: every record is delivered or fails
         if receipt.failures:
-            raise _produce_error(receipt.failures)
+            raise self._produce_error(receipt.failures)
 
     def lacks(self, topic: str) -> bool:
         """Whether the brokers report that the topic does not exist; False if no broker answers."""
@@ -237,7 +244,7 @@ class Producer:
             return
         try:
             self.close()
-        except ProduceError as error:
+        except GearshiftError as error:
             _log.error("%s", error)  # it must not replace the exception that is being raised
 
     def _hold_back(self, topic: Topic) -> None:
@@ -260,6 +267,25 @@ class Producer:
         self._encoders[topic.name] = prepared
         return prepared
 
+    def _produce_error(self, failures: list[Failure]) -> ProduceError:
+        """One error for all records that were not delivered, with the reasons."""
+        topics = sorted({failure.topic for failure in failures})
+        denials = [
+            self._client.denied(each.error, topic=each.topic)
+            for each in failures
+            if each.error is not None and is_denied(each.error)
+        ]
+        reasons = sorted({denial.what for denial in denials} or {failure.reason for failure in failures})
+        count = "1 record" if len(failures) == 1 else f"{len(failures)} records"
+        shown = "; ".join(reasons[:3]) + (
+            f" and {len(reasons) - 3} other reasons" if len(reasons) > 3 else ""
+        )
+        return ProduceError(
+            f"{count} could not be delivered to {', '.join(topics)}: {shown}",
+            hint=denials[0].hint if denials else FAILURES_HINT,
+            topic=topics[0] if len(topics) == 1 else None,
+        )
+
     def _delivered(self, error: Any, record: Any) -> None:
         failure = _failure(error, record)
         if failure is not None:
@@ -267,20 +293,7 @@ class Producer:
 
 
 def _failure(error: Any, record: Any) -> Failure | None:
-    return None if error is None else Failure(record.topic(), record.key(), error.str())
-
-
-def _produce_error(failures: list[Failure]) -> ProduceError:
-    """One error for all records that were not delivered, with the reasons."""
-    topics = sorted({failure.topic for failure in failures})
-    reasons = sorted({failure.reason for failure in failures})
-    count = "1 record" if len(failures) == 1 else f"{len(failures)} records"
-    shown = "; ".join(reasons[:3]) + (f" and {len(reasons) - 3} other reasons" if len(reasons) > 3 else "")
-    return ProduceError(
-        f"{count} could not be delivered to {', '.join(topics)}: {shown}",
-        hint="see producer.failures for the key and reason of each",
-        topic=topics[0] if len(topics) == 1 else None,
-    )
+    return None if error is None else Failure(record.topic(), record.key(), error.str(), error)
 
 
 def key_bytes(key: object) -> bytes | None:

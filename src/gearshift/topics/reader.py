@@ -304,6 +304,8 @@ def _poll(consumer: Consumer, seconds: float) -> list[Any]:
 def _raise_unless_transient(client: Client, error: KafkaError, topic: str, partition: int | None) -> None:
     if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._MAX_POLL_EXCEEDED):
         return  # librdkafka resumes when the broker is back; the caller's deadline detects a stall
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return  # librdkafka looks for the coordinator of every group; a reader needs nothing of it
     raise client.translated(KafkaException(error), topic=topic, partition=partition)
 
 

@@ -20,7 +20,7 @@ from gearshift.errors import (
     ProduceError,
     RetriableError,
 )
-from gearshift.topics.client import LARGEST_RECORD, Client, kafka_error
+from gearshift.topics.client import LARGEST_RECORD, Client, is_denied, kafka_error
 from gearshift.topics.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TransactionalProducer:
     - RetriableError: the transaction was aborted; the same records can be sent in a new one.
     - ProduceError: a record is larger than its topic allows.
     - NotAMemberError: the group assigned the partitions to another consumer; the transaction was aborted.
-    - FencedError: this producer cannot be used any longer, because another one has its id, or the brokers aborted a
+    - FencedError: this producer can no longer be used, because another one has its id, or the brokers aborted a
       transaction that was open for too long. Only the group's offsets show whether a pending commit took effect.
     """
 
@@ -105,7 +105,9 @@ class TransactionalProducer:
     @property
     def refusal(self) -> ProduceError | None:
         """The error if this transaction can never be committed because a record is too large for its topic."""
-        return None if self._rejected is None else _too_large_error(*self._rejected)
+        if self._rejected is None or is_denied(self._rejected[0]):
+            return None
+        return _too_large_error(*self._rejected)
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -218,7 +220,7 @@ class TransactionalProducer:
         self._delivered(error, record)
 
     def _delivered(self, error: KafkaError | None, record: Any) -> None:
-        if error is not None and error.code() in _TOO_LARGE:
+        if error is not None and (error.code() in _TOO_LARGE or is_denied(error)):
             self._rejected = (error, record.topic())
 
     def _retrying(self, call: Callable[[float], object], within: float | None = None) -> None:
@@ -239,6 +241,9 @@ class TransactionalProducer:
         error = kafka_error(raised)
         if error is None:
             return self._client.translated(raised, topic=topic)
+        if is_denied(error) and not error.txn_requires_abort():
+            self._open = False
+            return self._client.denied(error, topic=topic)
         if _is_fatal(error):
             self._open = False
             return self._fenced(error, topic)
@@ -275,7 +280,10 @@ class TransactionalProducer:
         with contextlib.suppress(KafkaException):
             self._producer.poll(0)  # calls `_delivered` with the record that failed
         if self._rejected is not None:
-            return _too_large_error(*self._rejected)
+            error, rejecting = self._rejected
+            if is_denied(error):
+                return self._client.denied(error, topic=rejecting)
+            return _too_large_error(error, rejecting)
         return RetriableError(
             f"the transaction was aborted: {why}", hint="send the same records in a new one", topic=topic
         )

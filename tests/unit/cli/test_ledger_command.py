@@ -46,7 +46,7 @@ def test_a_damaged_ledger_can_be_put_aside_and_not_while_a_runner_has_the_checkp
         command = [GEARSHIFT, "reset", "bills", "--yes"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
 
-    lease = take(folder, "bills", home=tmp_path)
+    lease = take(LocalFolder(tmp_path / ".gearshift" / "checkpoints" / "shop"), home=tmp_path)
     assert "another runner has the checkpoint" in " ".join(reset().stderr.split())
     assert folder.read("ledger.json") == ""
     lease.release()

@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.live import Live
 
 from gearshift.cli.output import set_up_logging
+from gearshift.cli.tables import show_reports
 from gearshift.errors import DefinitionError, DiskError
 from gearshift.freshness import Freshness
+from gearshift.log_lines import in_json
 from gearshift.storage.shared_files import private_home
 from tests.command import GEARSHIFT
 
@@ -44,6 +46,13 @@ def test_a_log_line_goes_above_the_live_table(
     assert "after it" in stderr
 
 
+def test_processes_of_a_command_know_its_log_format(root: logging.Logger) -> None:
+    set_up_logging("text", logging.WARNING)
+    assert not in_json()
+    set_up_logging("json", logging.WARNING)
+    assert in_json()
+
+
 def test_a_folder_that_cannot_be_used_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / ".gearshift").touch()
     for verb in (["status"], ["up"], ["shift", "copy", "batch"], ["group", "list"]):
@@ -65,3 +74,22 @@ def test_our_folder_is_kept_out_of_git_and_a_users_own_is_left_alone(tmp_path: P
 def test_a_freshness_that_is_a_number_is_refused_in_a_sentence() -> None:
     with pytest.raises(DefinitionError, match="1 is not a duration"):
         Freshness.parse(1)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_check_shows_what_to_do_about_another_parallelism(capsys: pytest.CaptureFixture[str]) -> None:
+    gears = {gear: {"ok": True, "refusals": []} for gear in ("batch", "near-real-time", "real-time")}
+    words = "declared parallelism=8, the checkpoint has 2: run gearshift scale count 8"
+    report = {
+        "pipeline": "count",
+        "declared": "real-time",
+        "chosen_by": None,
+        "freshness": "1 second",
+        "error": None,
+        "parallelism": 2,
+        "warnings": [words],
+        "gears": gears,
+    }
+    show_reports([report, {**report, "pipeline": "copy", "parallelism": None, "warnings": []}])
+    shown = capsys.readouterr().out
+    assert f"\ncount: {words}\n" in shown
+    assert shown.count("parallelism") == 1

@@ -31,7 +31,7 @@ def made(folder: Path, source: Installed = INDEX, story: str | None = None) -> P
         ("shop", "shop", "shop"),
         ("My Shop", "my-shop", "my_shop"),
         ("--2nd_try--", "app-2nd-try", "app_2nd_try"),
-        ("café", "caf", "caf"),
+        ("café straße", "cafe-strasse", "cafe_strasse"),
         ("json", "json", "json_app"),
         ("gearshift", "gearshift", "gearshift_app"),
         ("import", "import", "import_app"),

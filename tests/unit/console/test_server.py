@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -35,6 +36,7 @@ from gearshift.errors import (
 )
 from gearshift.settings import load
 from gearshift.stack.processes.service import Pid
+from tests.gateways.certificate import certificate
 from tests.support import eventually
 
 KINDS = sorted(
@@ -68,6 +70,12 @@ class Answering:
 
     def why(self, pipeline: str) -> dict[str, Any]:
         return {"pipeline": pipeline, "gear": "real-time"}
+
+    def scale_for(self, pipeline: str, partitions: int, emit: Emit) -> None:
+        emit({"step": "check", "words": f"can {pipeline} have {partitions} shuffle partitions?"})
+        if pipeline == "refused":
+            raise REFUSED
+        emit({"scaled": {"pipeline": pipeline, "after": partitions}})
 
     def shift_for(self, pipeline: str, gear: str, now: bool, emit: Emit, hold: str | None = None) -> None:
         emit({"step": "check", "words": f"can {pipeline} run in {gear}?"})
@@ -311,6 +319,16 @@ def test_an_error_of_a_shift_keeps_its_class(home: Path) -> None:
         list(ask(home, "POST", "/api/pipelines/nobody/shift", {"gear": "batch"}))
 
 
+def test_the_steps_of_a_scaling_come_line_by_line_and_its_error_keeps_its_class(home: Path) -> None:
+    lines = list(ask(home, "POST", "/api/pipelines/copy/scale", {"parallelism": 8}))
+    assert lines[0] == {"step": "check", "words": "can copy have 8 shuffle partitions?"}
+    assert lines[-1] == {"scaled": {"pipeline": "copy", "after": 8}}
+    lines = list(ask(home, "POST", "/api/pipelines/refused/scale", {"parallelism": 8}))
+    assert type(restore(lines[-1]["error"])) is GearRefusedError
+    with pytest.raises(GearshiftError, match="unknown pipeline 'nobody'"):
+        list(ask(home, "POST", "/api/pipelines/nobody/scale", {"parallelism": 8}))
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_error_keeps_its_class_and_attributes_on_the_way(kind: type[GearshiftError]) -> None:
     attributes: dict[str, Any] = {
@@ -425,6 +443,27 @@ def test_an_address_that_other_machines_reach_needs_a_certificate(serve: Serve, 
     (tmp_path / "bad.pem").write_text("no certificate")
     with pytest.raises(SettingsError, match="cannot use console_certificate"):
         serve(console_host="0.0.0.0", console_certificate=str(tmp_path / "bad.pem"))
+
+
+def test_probes_and_prometheus_ask_from_outside_by_https_and_any_name_without_a_token(
+    serve: Serve, tmp_path: Path
+) -> None:
+    pem = certificate(tmp_path)
+    # Loopback in a form that the console does not take for it, so that it serves as on any other address.
+    server = serve(console_host="127.1", console_certificate=str(pem))
+    trusting = ssl.create_default_context(cafile=pem)
+
+    def status(path: str, **headers: str) -> int:
+        asking = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=trusting)
+        try:
+            asking.request("GET", path, headers={"Host": "10.244.1.7:8443", **headers})
+            return asking.getresponse().status
+        finally:
+            asking.close()
+
+    assert [status(path) for path in ("/health", "/ready", "/metrics")] == [200, 503, 200]
+    assert status("/api/status") == 401
+    assert status("/api/status", Authorization=f"Bearer {server.access.token}") == 200
 
 
 def test_closing_ends_every_thread(serve: Serve) -> None:

@@ -91,3 +91,47 @@ def test_a_file_is_written_whole_and_a_stray_file_is_no_folder(tmp_path: Path) -
     assert folder.names("deep/down") == ["file"]
     assert folder.read("deep/down/file/below") is None
     assert folder.names("deep/down/file") == []
+
+
+def test_the_state_lies_in_the_partitions_of_the_last_commit(tmp_path: Path) -> None:
+    logs, found = SparkLogs(tmp_path).born({"a": {0: 0}}), checkpoint(tmp_path)
+    assert (found.partitions(), found.has_planned(), found.unfinished_repartition()) == (None, False, None)
+    logs.plan(0, {"a": {0: 5}}, partitions=4)
+    assert (found.partitions(), found.has_planned(), found.unfinished_repartition()) == (4, True, None)
+    logs.commit(0)
+    logs.plan(1, {"a": {0: 9}}, partitions=4)
+    assert (found.partitions(), found.has_planned(), found.unfinished_repartition()) == (4, True, None)
+    logs.commit(1)
+    logs.plan(2, {"a": {0: 9}}, partitions=8)
+    assert (found.partitions(), found.has_planned(), found.unfinished_repartition()) == (4, True, 2)
+    logs.commit(2)
+    assert (found.partitions(), found.has_planned(), found.unfinished_repartition()) == (8, False, None)
+
+
+def test_an_unfinished_move_of_the_state_is_discarded_with_what_it_says_of_its_operators(
+    tmp_path: Path,
+) -> None:
+    logs, found = SparkLogs(tmp_path).born({"a": {0: 0}}), checkpoint(tmp_path)
+    logs.plan(0, {"a": {0: 5}})
+    logs.commit(0)
+    logs.plan(1, {"a": {0: 5}}, partitions=8)
+    metadata = tmp_path / "state" / "0" / "_metadata" / "v2"
+    metadata.mkdir(parents=True)
+    for number in ("0", "1"):
+        (metadata / number).write_text("v2")
+    found.discard(1)
+    found.discard(1)  # a runner that is killed here does it again
+    assert (found.planned(), found.unfinished_repartition(), found.partitions()) == ([0], None, 2)
+    assert [path.name for path in metadata.iterdir()] == ["0"]
+    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [".0.crc", "0"]
+
+
+def test_an_aggregation_that_began_in_real_time_gets_the_name_that_spark_can_move(tmp_path: Path) -> None:
+    described = 'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"%s"},"stateStoreInfo":[]}'
+    for number, name in enumerate(("StatefulStreamlineAggregate", "stateStoreSave", "dedupe")):
+        path = tmp_path / "state" / str(number) / "_metadata" / "metadata"
+        path.parent.mkdir(parents=True)
+        path.write_text(described % name)
+    checkpoint(tmp_path).name_aggregations()
+    found = [(tmp_path / "state" / str(number) / "_metadata" / "metadata").read_text() for number in range(3)]
+    assert found == [described % name for name in ("stateStoreSave", "stateStoreSave", "dedupe")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gearshift.pipelines.ledger.checkpoint import Offsets
 from gearshift.pipelines.ledger.ledger import Batch, Ledger, count_between
 from gearshift.pipelines.ledger.listing import find_ledgers
 from gearshift.pipelines.ledger.reconciliation import describe_restored_checkpoint, rebuild, reconcile
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.storage.folders import LocalFolder
 from tests.spark_logs import SparkLogs
 
@@ -48,6 +49,7 @@ class Query:
     folder: Path
     committed: Offsets = field(default_factory=lambda: {"a": {0: 3, 1: 0}, "b": {0: 0}})
     number: int = 0
+    partitions: int = 2
     now: datetime = NOON
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Query:
             for topic, parts in self.committed.items()
         }
         if durable:
-            self.logs.plan(self.number, ends, timestamp_ms=self.number)
+            self.logs.plan(self.number, ends, timestamp_ms=self.number, partitions=self.partitions)
             self.logs.commit(self.number)
         if reported:
             self.ledger.add(
@@ -79,16 +81,31 @@ class Query:
         if durable:
             self.committed, self.number = ends, self.number + 1
 
+    def move(self, *, finished: bool) -> None:
+        """Move the state as Spark does: a batch with the offsets and the time of the one before."""
+        if self.number == 0:
+            return
+        self.partitions += 1
+        self.logs.plan(self.number, self.committed, self.number - 1, partitions=self.partitions)
+        if finished:
+            self.logs.commit(self.number)
+            self.number += 1
+
     def plan(self, advance: list[int]) -> None:
         steps = iter(advance)
         ends = {
             topic: {p: o + next(steps) for p, o in parts.items()} for topic, parts in self.committed.items()
         }
-        self.logs.plan(self.number, ends)
+        self.logs.plan(self.number, ends, partitions=self.partitions)
 
     def restart(self, gear: Gear) -> None:
         self.now += timedelta(seconds=1)
         self.ledger = ledger_in(self.folder)
+        unfinished = self.ledger.checkpoint.unfinished_repartition()
+        if unfinished is not None:
+            self.ledger.checkpoint.discard(unfinished)
+            self.partitions -= 1
+            assert self.ledger.checkpoint.partitions() == self.partitions
         reconcile(self.ledger)
         self.ledger.begin(gear, BATCH, "restart", self.now)
 
@@ -100,6 +117,9 @@ happenings = st.one_of(
     st.tuples(st.just("report of what was not durable, then a crash"), advances),
     st.tuples(st.just("plan, then a crash"), advances),
     st.tuples(st.just("shift"), st.sampled_from(list(Gear))),
+    st.tuples(st.just("scale"), st.sampled_from(list(Gear))),
+    st.tuples(st.just("scale, then a crash"), st.sampled_from(list(Gear))),
+    st.tuples(st.just("scale, and a crash in its middle"), st.sampled_from(list(Gear))),
 )
 
 
@@ -115,6 +135,13 @@ def test_no_order_of_batches_reports_commits_and_crashes_makes_a_gap(
                 case "shift", Gear() as gear:
                     reconcile(query.ledger)
                     query.ledger.begin(gear, BATCH, "shift", query.now)
+                case "scale", Gear() as gear:
+                    query.move(finished=True)
+                    reconcile(query.ledger)
+                    query.ledger.begin(gear, BATCH, "scaled", query.now)
+                case _, Gear() as gear:
+                    query.move(finished="middle" not in what)
+                    query.restart(gear)
                 case "plan, then a crash", list() as advance:
                     query.plan(advance)
                     query.restart(NEAR)
@@ -378,3 +405,33 @@ def test_a_damaged_ledger_does_not_hide_the_others(tmp_path: Path) -> None:
     assert [error.pipeline for error in damaged] == ["one"]
     with pytest.raises(LedgerError, match="it is empty"):
         find_ledgers(tmp_path.as_uri())
+
+
+def test_a_batch_that_moves_the_state_counts_nothing_and_does_not_turn_the_time_back(tmp_path: Path) -> None:
+    logs = SparkLogs(tmp_path / "spark").born({"t": {0: 0}})
+    ledger = ledger_in(tmp_path)
+    ledger.begin(REAL, REAL, "run", NOON)
+    logs.plan(0, {"t": {0: 5}}, timestamp_ms=1000)
+    logs.commit(0)
+    ledger.add(Batch(id=0, timestamp_ms=1900, starts={"t": {0: 0}}, ends={"t": {0: 5}}, records=5, written=5))
+    logs.plan(1, {"t": {0: 5}}, timestamp_ms=1000, partitions=8)
+    logs.commit(1)
+    reconcile(ledger)
+    assert (ledger.last_batch, ledger.gap, ledger.pending) == (1, 0, [])
+    assert ledger.last is not None
+    assert (ledger.last.records, ledger.last.last_timestamp_ms) == (5, 1900)
+
+
+def test_a_scaling_is_recorded_when_it_begins_and_again_when_it_ends(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    first = Scaling(began=NOON, before=2, after=8, why="requested")
+    ledger.scale(first)
+    assert ledger_in(tmp_path).scaling == first
+    ledger.scale(replace(first, ended=NOON, pause=1.5))
+    ledger.scale(Scaling(began=NOON, before=8, after=3, why="requested"))
+    again = ledger_in(tmp_path)
+    assert again.scaling is not None
+    assert [(each.after, each.pause) for each in again.scalings] == [(8, 1.5), (3, None)]
+    ledger.scale(replace(again.scaling, ended=NOON, error="8 again: no space"))
+    assert ledger_in(tmp_path).scaling is None
+    assert ledger_in(tmp_path).scalings[-1].error == "8 again: no space"

@@ -9,7 +9,7 @@ import pytest
 from gearshift.definitions import Graph
 from gearshift.errors import SettingsError
 from gearshift.settings import load
-from gearshift.spark import session
+from gearshift.spark import masters, session
 
 GRAPH = Graph(app="shop", timezone="UTC")
 HDFS = {"checkpoints": "hdfs://n:1/c", "warehouse": "hdfs://n:1/w"}
@@ -41,5 +41,17 @@ def test_what_shares_the_storage_may_start(
         raise StartedError
 
     monkeypatch.setattr(session, "_configuration", start)
+    monkeypatch.setattr(masters, "require_answer", lambda master: None)
     with pytest.raises(StartedError):
         session.open_session(GRAPH, load({**flags, "home": tmp_path, "spark_master": master}, environ={}), ())
+
+
+def test_jars_and_java_options_of_the_user_are_added_to_those_of_gearshift(tmp_path: Path) -> None:
+    java = "spark.executor.extraJavaOptions"
+    spark = {"spark.jars": "/opt/own.jar,/opt/other.jar", java: "-Dmine=1", "spark.jars.packages": "a:b:1"}
+    found = session._configuration(load({"home": tmp_path, "spark": spark}, environ={}), ["ours.jar"], None)
+    ours, functions, *theirs = found["spark.jars"].split(",")
+    assert (ours, theirs) == ("ours.jar", ["/opt/own.jar", "/opt/other.jar"])
+    assert Path(functions).name.startswith("gearshift-")
+    assert "avro.limits" in found[java] and found[java].endswith("-Dmine=1")
+    assert found["spark.jars.packages"] == "a:b:1"

@@ -46,8 +46,8 @@ def test_times_without_an_offset_are_the_apps_and_an_interval_that_began_before_
     [
         ("2026-01-02", "2026-01-01", "--to 2026-01-01.* is not after --from 2026-01-02"),
         ("2026-01-01T01:00", "2026-01-01T02:00", "no interval of totals begins from"),
-        ("0001-01-01", "2026-01-01", "no calendar goes from 0001-01-01"),
-        ("2026-01-01", "9999-12-31", "no calendar goes from .* to 9999-12-31"),
+        ("0001-01-01", "2026-01-01", "0001-01-01.* is outside of every calendar"),
+        ("2026-01-01", "9999-12-31", "to 9999-12-31.* is outside of every calendar"),
         ("1001-01-01", "2026-01-01", "more than 100,000 intervals of totals"),
     ],
 )

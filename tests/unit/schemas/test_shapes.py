@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import time
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Optional
 from uuid import uuid4
 
@@ -233,6 +234,18 @@ def test_an_unsupported_type_is_an_error_by_name(value_type: type[Any], words: s
         avro_schema(value_type)
     assert words in str(raised.value)
     assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("value_type", "written"),
+    [(WithTime, "at: time"), (WithUnicodeName, "größe: int"), (Empty, "class Empty")],
+)
+def test_the_error_names_the_line_of_the_field_or_of_the_class(value_type: type[Any], written: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        avro_schema(value_type)
+    assert raised.value.line is not None and raised.value.file is not None
+    line = Path(raised.value.file).read_text(encoding="utf-8").splitlines()[raised.value.line - 1]
+    assert line.strip().startswith(written)
 
 
 def test_two_classes_with_one_name_are_an_error() -> None:

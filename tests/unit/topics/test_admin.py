@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from gearshift.connection import Connection
-from gearshift.errors import SettingsError
+from gearshift.errors import NotAuthorizedError
 from gearshift.topics.admin_requests import AdminRequests
 from gearshift.topics.client import ANSWER_WITHIN
 
@@ -32,5 +32,5 @@ def test_a_partition_without_a_leader_is_asked_for_again(code: int) -> None:
 
 
 def test_a_failed_authorization_is_an_error() -> None:
-    with pytest.raises(SettingsError):
+    with pytest.raises(NotAuthorizedError):
         requests()._offset(answered(KafkaError.TOPIC_AUTHORIZATION_FAILED), "readings")

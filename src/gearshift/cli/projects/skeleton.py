@@ -6,6 +6,7 @@ import keyword
 import re
 import shutil
 import sys
+import unicodedata
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -39,10 +40,12 @@ class Project:
 def name_of(written: str) -> str:
     """A name for the package and the app.
 
-    >>> name_of("My Shop 2!")
-    'my-shop-2'
+    >>> name_of("My Shop 2!"), name_of("Café Straße")
+    ('my-shop-2', 'cafe-strasse')
     """
-    name = re.sub(r"[^a-z0-9]+", "-", written.lower()).strip("-")
+    plain = unicodedata.normalize("NFKD", written.casefold())  # an accent becomes a character of its own
+    plain = "".join(character for character in plain if not unicodedata.combining(character))
+    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     if not re.search("[a-z]", name):
         raise DefinitionError(
             f"{written!r} cannot be the name of a project", hint="use letters and digits, such as my-shop"
@@ -64,6 +67,17 @@ def module_of(name: str) -> str:
 def create(project: Project, source: Installed) -> None:
     """Write the project; DefinitionError if the folder has files."""
     folder = project.folder
+    try:
+        _require_empty(folder)
+        _write(project, source)
+    except OSError as error:
+        raise DiskError(
+            f"cannot write {error.filename or folder}: {error.strerror}",
+            hint="use a folder that you can write",
+        ) from None
+
+
+def _require_empty(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise DefinitionError(f"{folder} is a file", hint="use another name")
     # What an editor, git or a virtual environment keeps there is not in the way.
@@ -74,13 +88,6 @@ def create(project: Project, source: Installed) -> None:
             f"{folder} is not empty: it has {', '.join(others[:3])}{more}",
             hint="name a new folder: gearshift init NAME",
         )
-    try:
-        _write(project, source)
-    except OSError as error:
-        raise DiskError(
-            f"cannot write {error.filename or folder}: {error.strerror}",
-            hint="use a folder that you can write",
-        ) from None
 
 
 def _is_neutral(path: Path) -> bool:

@@ -39,7 +39,8 @@ def consume(
         str | None, typer.Option(help="Only records with this key, as it is printed.", show_default=False)
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--max", "-n", help="Stop after so many records.", min=1, show_default=False)
+        int | None,
+        typer.Option("--max", "-n", help="Stop after this many records.", min=1, show_default=False),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Then wait for new records, until Ctrl-C.")

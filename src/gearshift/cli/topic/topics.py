@@ -52,7 +52,7 @@ def list_topics(output: OutputOption = Output.TEXT) -> None:
 @app.command()
 def skew(
     topic: Annotated[str, typer.Argument(help="The topic's name.", show_default=False)],
-    sample: Annotated[int, typer.Option(help="Look at so many of the newest records.", min=1)] = 100_000,
+    sample: Annotated[int, typer.Option(help="Sample this many of the newest records.", min=1)] = 100_000,
     since: Annotated[
         str | None,
         typer.Option(

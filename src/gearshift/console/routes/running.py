@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -14,12 +14,12 @@ from pydantic import BaseModel
 
 import gearshift
 from gearshift.console.boards.describing import boards_of
-from gearshift.console.console import Console, Here, Running
+from gearshift.console.console import Console, Emit, Here
 from gearshift.console.describing import describe_graph
 from gearshift.console.events import EVENTS, event, stream
 from gearshift.console.metrics import render
 from gearshift.console.problems import described
-from gearshift.errors import ShiftError
+from gearshift.errors import GearshiftError, ScaleError, ShiftError
 from gearshift.freshness import Freshness, Gear
 
 router = APIRouter()
@@ -36,6 +36,12 @@ class ShiftRequest(BaseModel):
     """Do not wait for the batch to end; replayed records are counted."""
     hold: str | None = None
     """How long the gearbox leaves it there, such as "2 hours"; without one, until the gear "auto"."""
+
+
+class ScaleRequest(BaseModel):
+    """The number of shuffle partitions to scale to."""
+
+    parallelism: int
 
 
 @router.get("/health", tags=["probes"])
@@ -114,7 +120,24 @@ def shift(pipeline: str, wanted: ShiftRequest, console: Here) -> StreamingRespon
         Gear.named(wanted.gear)
     if wanted.hold is not None:
         Freshness.parse(wanted.hold)
-    return StreamingResponse(_steps(running, pipeline, wanted), media_type="application/x-ndjson")
+
+    def work(emit: Emit) -> None:
+        running.shift_for(pipeline, wanted.gear, wanted.now, emit, hold=wanted.hold)
+
+    return StreamingResponse(_steps(f"shift {pipeline}", work, ShiftError), media_type="application/x-ndjson")
+
+
+@router.post(
+    "/api/pipelines/{pipeline}/scale", tags=["pipelines"], response_class=StreamingResponse, responses=_LINES
+)
+def scale(pipeline: str, wanted: ScaleRequest, console: Here) -> StreamingResponse:
+    """Move a pipeline's state to another number of shuffle partitions: a line of JSON per step, as in a shift."""
+    running = console.require_pipeline(pipeline)
+
+    def work(emit: Emit) -> None:
+        running.scale_for(pipeline, wanted.parallelism, emit)
+
+    return StreamingResponse(_steps(f"scale {pipeline}", work, ScaleError), media_type="application/x-ndjson")
 
 
 def status_of(console: Console) -> dict[str, Any]:
@@ -122,17 +145,17 @@ def status_of(console: Console) -> dict[str, Any]:
     return console.running.status() if console.running is not None else {"app": None}
 
 
-def _steps(running: Running, pipeline: str, wanted: ShiftRequest) -> Iterator[str]:
-    """The steps of a shift in a thread of its own: it goes on if the client disconnects."""
+def _steps(name: str, work: Callable[[Emit], None], kind: type[GearshiftError]) -> Iterator[str]:
+    """The steps of some work in a thread of its own: it goes on if the client disconnects."""
     lines: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            running.shift_for(pipeline, wanted.gear, wanted.now, lines.put, hold=wanted.hold)
+            work(lines.put)
         except Exception as error:
-            lines.put({"error": described(error, ShiftError)})
+            lines.put({"error": described(error, kind)})
         lines.put(None)
 
-    threading.Thread(target=work, name=f"shift {pipeline}", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     while (line := lines.get()) is not None:
         yield json.dumps(line) + "\n"

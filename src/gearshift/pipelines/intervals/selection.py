@@ -48,7 +48,7 @@ def intervals_to_run(graph: Graph, pipeline: Pipeline, start: datetime, end: dat
     if stop.timestamp() <= begin.timestamp():
         raise DefinitionError(f"--to {end.isoformat()} is not after --from {start.isoformat()}")
     if begin < EARLIEST or stop > LATEST:
-        raise DefinitionError(f"no calendar goes from {begin.isoformat()} to {stop.isoformat()}")
+        raise DefinitionError(f"{begin.isoformat()} to {stop.isoformat()} is outside of every calendar")
     found = intervals_between(pipeline.calendar, begin, stop, zone, most=_MOST + 1)
     if len(found) > _MOST:
         raise DefinitionError(
@@ -71,7 +71,7 @@ def interval_from(graph: Graph, name: str, start: datetime, now: datetime) -> In
     zone = ZoneInfo(graph.timezone)
     begin = start if start.tzinfo else start.replace(tzinfo=zone)
     if not EARLIEST <= begin <= LATEST:
-        raise DefinitionError(f"no calendar has {start.isoformat()}", pipeline=name)
+        raise DefinitionError(f"{start.isoformat()} is outside of every calendar", pipeline=name)
     begin = begin.astimezone(UTC)
     found = interval_at(pipeline.calendar, begin, zone)
     if found.start != begin:

@@ -14,6 +14,9 @@ from gearshift.storage.folders import Folder
 Offsets = dict[str, dict[int, int]]
 """Topic → partition → offset."""
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_IN_REAL_TIME, _IN_OTHER_GEARS = '"StatefulStreamlineAggregate"', '"stateStoreSave"'
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedBatch:
@@ -68,6 +71,48 @@ class Checkpoint:
                 ends=ends,
                 configuration=described.get("conf", {}),
             )
+
+    def partitions(self) -> int | None:
+        """The shuffle partitions in which the state lies; None before the first batch."""
+        known = self.committed() or self.planned()
+        return self._partitions_of(known[-1]) if known else None
+
+    def unfinished_repartition(self) -> int | None:
+        """The batch with which Spark has begun to move the state and did not finish; no query starts on it."""
+        committed, planned = self.committed(), self.planned()
+        if not committed or not planned or planned[-1] <= committed[-1]:
+            return None
+        return planned[-1] if self._partitions_of(planned[-1]) != self.partitions() else None
+
+    def has_planned(self) -> bool:
+        """Whether a batch is planned and not committed: the next start runs it again."""
+        committed, planned = self.committed(), self.planned()
+        return bool(planned) and (not committed or committed[-1] < planned[-1])
+
+    def name_aggregations(self) -> None:
+        """Give the aggregations of a checkpoint that began in real-time the name that they have in the other gears.
+
+        Their state is the same, but Spark's repartition knows them by that name only.
+        """
+        for operator in self.folder.names("state"):
+            name = f"state/{operator}/_metadata/metadata"
+            text = self.folder.read(name)
+            if text is not None and _IN_REAL_TIME in text:
+                self.folder.write(name, text.replace(_IN_REAL_TIME, _IN_OTHER_GEARS))
+
+    def discard(self, batch: int) -> None:
+        """Remove a planned batch that moves the state.
+
+        The state files that it wrote have ids that no commit names, so Spark ignores and later deletes them.
+        """
+        for operator in self.folder.names("state"):
+            self.folder.remove(f"state/{operator}/_metadata/v2/{batch}")
+        self.folder.remove(f"offsets/{batch}")
+
+    def _partitions_of(self, batch: int) -> int | None:
+        logged = self.batch(batch)
+        number = logged.configuration.get(_PARTITIONS) if logged is not None else None
+        return int(number) if number is not None else None
 
     def first_offsets(self) -> Offsets:
         """The offsets at which the query began to read."""

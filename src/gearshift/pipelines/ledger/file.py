@@ -12,6 +12,7 @@ from gearshift.pipelines.dead_letters.pending import Pending, pending_from
 from gearshift.pipelines.ledger.checkpoint import Offsets
 from gearshift.pipelines.ledger.decisions import Decided, read_hold
 from gearshift.pipelines.ledger.runs import Batch, Run, batch_from, offsets_from, run_from
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.storage.folders import Folder
 
 FILE = "ledger.json"
@@ -29,6 +30,7 @@ class Content:
     query_id: str | None = None
     hold: Hold | None = None
     decisions: list[Decided] = field(default_factory=list[Decided])
+    scalings: list[Scaling] = field(default_factory=list[Scaling])
 
 
 def read(folder: Folder, app: str, pipeline: str) -> Content:
@@ -47,6 +49,7 @@ def read(folder: Folder, app: str, pipeline: str) -> Content:
             query_id=kept["query_id"],
             hold=read_hold(kept.get("hold")),
             decisions=[Decided.read(entry) for entry in kept.get("decisions", [])],
+            scalings=[Scaling.read(entry) for entry in kept.get("scalings", [])],
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(folder, app, pipeline, text, error) from None

@@ -20,6 +20,7 @@ from gearshift.pipelines.ledger import file
 from gearshift.pipelines.ledger.checkpoint import Checkpoint, Offsets
 from gearshift.pipelines.ledger.decisions import KEPT, Decided, hold_as_json
 from gearshift.pipelines.ledger.runs import Batch, Run, as_json, count_between, missing
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.storage.folders import Folder
 
 __all__ = ["Batch", "Ledger", "Run", "count_between"]
@@ -47,6 +48,8 @@ class Ledger:
         """A person's shift, which the gearbox respects."""
         self.decisions: list[Decided] = kept.decisions
         """The gearbox's latest decisions."""
+        self.scalings: list[Scaling] = kept.scalings
+        """Changes of the number of shuffle partitions, begun before the state is moved."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -67,6 +70,12 @@ class Ledger:
     def last(self) -> Run | None:
         """The latest run."""
         return self.runs[-1] if self.runs else None
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """The scaling in progress."""
+        last = self.scalings[-1] if self.scalings else None
+        return last if last is not None and last.ended is None else None
 
     @property
     def last_batch(self) -> int:
@@ -154,6 +163,12 @@ class Ledger:
     def decide(self, decided: Decided) -> None:
         """Record a decision of the gearbox."""
         self.decisions = [*self.decisions, decided][-KEPT:]
+        self.save()
+
+    def scale(self, scaling: Scaling) -> None:
+        """Record a scaling that begins, or how the one in progress ended."""
+        others = self.scalings[:-1] if self.scaling is not None else self.scalings
+        self.scalings = [*others, scaling]
         self.save()
 
     def accept(self, ends: Offsets, lost: int, why: str, now: datetime) -> None:
@@ -267,6 +282,7 @@ class Ledger:
             "again_until": self.again_until,
             "hold": hold_as_json(self.hold),
             "decisions": [each.as_json() for each in self.decisions],
+            "scalings": [each.as_json() for each in self.scalings],
             "runs": [as_json(run) for run in self.runs],
             "recent": [as_json(batch) for batch in self.recent],
         }
@@ -301,6 +317,9 @@ class _Subfolder:
 
     def write(self, name: str, text: str) -> None:
         self.folder.write(f"{self.name}/{name}", text)
+
+    def remove(self, name: str) -> None:
+        self.folder.remove(f"{self.name}/{name}")
 
     def place(self, name: str) -> str:
         return self.folder.place(f"{self.name}/{name}")

@@ -15,6 +15,8 @@ def find_ledgers(checkpoints_uri: str, damaged: list[LedgerError] | None = None)
     found: list[Ledger] = []
     for app in sorted(root.names("")):
         for name in sorted(root.names(app)):
+            if name.startswith("."):
+                continue  # the app's lease
             if root.read(f"{app}/{name}/{FILE}") is None and not root.names(f"{app}/{name}/{FOLDER}"):
                 continue
             try:

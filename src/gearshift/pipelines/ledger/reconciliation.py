@@ -156,7 +156,8 @@ def _add_from_log(ledger: Ledger, number: int) -> None:
     ledger.add(
         Batch(
             id=number,
-            timestamp_ms=logged.timestamp_ms,
+            # A batch that moves the state repeats the time of the one before.
+            timestamp_ms=max(logged.timestamp_ms, ledger.runs[-1].last_timestamp_ms),
             starts=starts,
             ends=logged.ends,
             records=count_between(starts, logged.ends),

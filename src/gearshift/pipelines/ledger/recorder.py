@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from gearshift.definitions import Pipeline, Topic
@@ -20,19 +19,21 @@ from gearshift.pipelines.dead_letters.pending import Pending, between
 from gearshift.pipelines.ledger.checkpoint import flat
 from gearshift.pipelines.ledger.decisions import Decided
 from gearshift.pipelines.ledger.ledger import Batch, Ledger, Run
+from gearshift.pipelines.ledger.mirror import Mirror
 from gearshift.pipelines.ledger.reconciliation import (
     describe_restored_checkpoint,
     rebuild,
     reconcile,
     require_checkpoint,
 )
+from gearshift.pipelines.ledger.scalings import Scaling
 from gearshift.pipelines.listener import Progress
 from gearshift.pipelines.query import Versions
 from gearshift.pipelines.records.replays import count_of_batch, count_replays
 from gearshift.spark.jobs import Tasks
 from gearshift.spark.private import Py4JError
 from gearshift.storage.folders import Folder, open_folder
-from gearshift.storage.lease import Fenced, Lease, take
+from gearshift.storage.lease import Fenced
 from gearshift.topics import DeadLetters
 
 log = logging.getLogger(__name__)
@@ -50,22 +51,18 @@ class Recorder:
 
     def __init__(self, context: Context, pipeline: Pipeline, letters: DeadLetters) -> None:
         folder: Folder = open_folder(context.folder_of(pipeline))
-        with ExitStack() as refused:
-            if pipeline.intervals is None:  # intervals may run concurrently: each has its own file
-                self._lease: Lease | None = take(folder, pipeline.name, home=context.settings.home)
-                refused.callback(self._lease.release)
-                folder = Fenced(folder, self._lease)
-            else:
-                self._lease = None
-            self.ledger = Ledger(folder, context.graph.app, pipeline.name)
-            refused.pop_all()
+        # Intervals may run concurrently, also in other processes: each has its own file.
+        self._lease = context.lease if pipeline.intervals is None else None
+        if self._lease is not None:
+            folder = Fenced(folder, self._lease)
+        self.ledger = Ledger(folder, context.graph.app, pipeline.name)
         self._context = context
         self._pipeline = pipeline
         self._tasks = Tasks(context.spark, pipeline.name)
         self._lock = threading.RLock()
         self.letters = Backlog(context, pipeline, letters, self.ledger, self._lock)
         self._reports: queue.Queue[Progress | None] = queue.Queue()
-        self._mirrored = -1
+        self._mirror = Mirror(pipeline.name, self._commit_offsets)
         self._rows: dict[int, tuple[int | None, int]] = {}
         self._changed = threading.Condition(self._lock)
         self._closing = False
@@ -104,9 +101,6 @@ class Recorder:
         for thread in self._threads:
             thread.join(timeout=_CLOSE_WITHIN)
         self.letters.close()
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
 
     def require_lease(self) -> None:
         """Raise if another runner has taken the checkpoint."""
@@ -164,6 +158,12 @@ class Recorder:
         with self._lock:
             self.ledger.hold = hold
             self.ledger.save()
+
+    def scale(self, scaling: Scaling) -> None:
+        """Record a scaling that begins or ended, with the batch by which Spark has moved the state."""
+        with self._lock:
+            reconcile(self.ledger)
+            self.ledger.scale(scaling)
 
     def settle(self, error: str | None = None) -> None:
         """Finish the ledger for a stopped query: wait for late reports and reconcile with Spark's logs."""
@@ -352,22 +352,20 @@ class Recorder:
         while True:
             with self._changed:
                 while (entry := self.letters.next_entry(closing=self._closing)) is None and (
-                    self._mirrored == self.ledger.last_batch
+                    not self._mirror.is_due(self.ledger.last_batch, closing=self._closing)
                 ):
                     if self._closing:
                         return
-                    due = self.letters.due
+                    due = min(
+                        (at for at in (self.letters.due, self._mirror.due) if at is not None), default=None
+                    )
                     self._changed.wait(None if due is None else max(0.05, due - time.monotonic()))
-                newest = self.ledger.last_batch
-            if self._mirrored != newest and self._pipeline.topics:
-                self._mirror()
-            self._mirrored = newest
+                newest, closing = self.ledger.last_batch, self._closing
+            if self._mirror.is_due(newest, closing=closing):
+                self._mirror.commit(newest, closing=closing)
             if entry is not None:
                 self.letters.write(entry)
 
-    def _mirror(self) -> None:
-        """Commit the offsets to a consumer group with the pipeline's name: Spark commits none, and Kafka's tools show its lag."""
-        try:
+    def _commit_offsets(self) -> None:
+        if self._pipeline.topics:
             self._context.admin.mirror_group(self._context.query_name(self._pipeline), flat(self.ledger.ends))
-        except GearshiftError as error:
-            log.warning("%s: offsets not mirrored: %s", self._pipeline.name, error)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gearshift.delivery.assignment import RecordId
 from gearshift.delivery.worker import Worker
+from gearshift.errors import LoginError
+from gearshift.log_lines import in_json
 from gearshift.redaction import redact
 from gearshift.storage.shared_files import private_home
 
@@ -46,6 +48,11 @@ class Consumer(Protocol):
         """Exit reason; None while running."""
         ...
 
+    @property
+    def is_final(self) -> bool:
+        """Whether another process would end for the same reason, as with a wrong password."""
+        ...
+
     def stop(self) -> None:
         """Ask it to stop."""
         ...
@@ -72,6 +79,7 @@ class ProcessConsumer:
         self._status: dict[str, Any] = {}
         self._handling: tuple[RecordId, ...] = ()
         self._failure: str | None = None
+        self._is_final = False
         logs = private_home(settings.home.absolute()) / "logs"
         logs.mkdir(exist_ok=True)
         self.log = logs / f"delivery-{delivery.name}-{member.rpartition('.')[2]}.log"
@@ -90,6 +98,8 @@ class ProcessConsumer:
             "connection": asdict(connection),
             "settings": settings.revealed(),
             "crashes": crashes,
+            "log": str(self.log),
+            "json": in_json(),
         }
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
@@ -126,6 +136,11 @@ class ProcessConsumer:
             return None
         return self._handling
 
+    @property
+    def is_final(self) -> bool:
+        """Whether another process would end for the same reason."""
+        return self._is_final
+
     def stop(self) -> None:
         """Close its stdin, which stops it."""
         with suppress(OSError):
@@ -154,6 +169,7 @@ class ProcessConsumer:
                 report = json.loads(line)
                 if "failure" in report:
                     self._failure = report["failure"]
+                    self._is_final = report["final"]
                 elif "handling" in report:
                     self._handling = tuple((each[0], each[1], each[2]) for each in report["handling"])
                 else:
@@ -169,6 +185,7 @@ class ThreadConsumer:
         self.began = time.monotonic()
         self._worker = Worker(delivery, app, connection, settings=settings, member=member)
         self._error: str | None = None
+        self._is_final = False
         self._thread = threading.Thread(target=self._run, name=f"delivery {delivery.name}", daemon=True)
         self._thread.start()
 
@@ -187,6 +204,11 @@ class ThreadConsumer:
         """Exit reason; None while running."""
         return None if self._thread.is_alive() else self._error or "the consumer stopped"
 
+    @property
+    def is_final(self) -> bool:
+        """Whether another one would end for the same reason."""
+        return self._is_final
+
     def stop(self) -> None:
         """Ask it to stop."""
         self._worker.stop()
@@ -200,4 +222,5 @@ class ThreadConsumer:
             self._worker.run()
         except Exception as error:
             log.warning("%s", error)
+            self._is_final = isinstance(error, LoginError)
             self._error = redact(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import threading
 import time
@@ -171,6 +172,10 @@ class ConsumerGroup:
             del self._consumers[slot]
             self._restarts += 1
             self._error = reason
+            if consumer.is_final:
+                self._not_before = math.inf
+                log.error("delivery %s stopped: %s", self.delivery.name, reason)
+                continue
             self._not_before = time.monotonic() + self._backoff
             log.error("delivery %s: %s; restarting in %.0f s", self.delivery.name, reason, self._backoff)
             self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)

@@ -6,6 +6,7 @@ closed, which happens however the runner ends. What a handler prints goes to the
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import logging
@@ -20,10 +21,13 @@ from gearshift.connection import Connection
 from gearshift.delivery.assignment import RecordId
 from gearshift.delivery.crash_guard import CrashGuard
 from gearshift.delivery.worker import Worker
-from gearshift.errors import GearshiftError
+from gearshift.errors import GearshiftError, LoginError
+from gearshift.log_lines import JsonLines, rotate
 from gearshift.redaction import RedactingFormatter, cover_tracebacks
 from gearshift.runner.loading import load_app
 from gearshift.settings import Settings
+
+log = logging.getLogger(__name__)
 
 _REPORT_EVERY = 0.5
 _ENDS_WITHIN = 60.0  # seconds; longer than the runner waits
@@ -43,16 +47,18 @@ class Reports:
             self._lines.write(json.dumps(report) + "\n")
             self._lines.flush()
 
-    def write_status(self, worker: Worker) -> None:
-        """Report the status twice a second."""
+    def write_status(self, worker: Worker, log: Path) -> None:
+        """Report the status twice a second, and begin a new log when it is large."""
         pause = threading.Event()
         while not pause.wait(_REPORT_EVERY):
             self.write(worker.status())
+            with contextlib.suppress(OSError):  # on a full disk the old log is kept
+                rotate(log, sys.stderr.fileno(), sys.stdout.fileno())
 
     def failed(self, error: GearshiftError) -> int:
         """Report why the process ends, which distinguishes it from a crash."""
-        sys.stderr.write(f"error: {error}\n")
-        self.write({"failure": str(error)})
+        log.error("%s", error)
+        self.write({"failure": str(error), "final": isinstance(error, LoginError)})
         return 1
 
     def crash_guard(self, crashes: list[tuple[RecordId, int]] | None) -> CrashGuard | None:
@@ -72,12 +78,13 @@ def main() -> int:
     """Deliver until stdin is closed."""
     reports = Reports()
     relax_garbage_collector()
-    handler = logging.StreamHandler()
-    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    cover_tracebacks()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which stops this process
     task: dict[str, Any] = json.loads(sys.stdin.readline())
+    handler = logging.StreamHandler()
+    plain = RedactingFormatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonLines() if task["json"] else plain)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    cover_tracebacks()
     try:
         app = load_app(Path(task["file"]))
         worker = Worker(
@@ -96,7 +103,7 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, stop)
     threading.Thread(target=_end_with_input, args=(worker,), daemon=True).start()
-    threading.Thread(target=reports.write_status, args=(worker,), daemon=True).start()
+    threading.Thread(target=reports.write_status, args=(worker, Path(task["log"])), daemon=True).start()
     try:
         worker.run()
     except GearshiftError as error:

@@ -14,7 +14,7 @@ from gearshift import stack as local
 from gearshift.app import App
 from gearshift.errors import DefinitionError
 from gearshift.runner.deliveries.consumer_group import ConsumerGroup, start_consumer_groups
-from gearshift.runner.registering import make_topics
+from gearshift.runner.registering import grant_rules, make_topics
 from gearshift.schemas import Registry
 from gearshift.settings import Settings
 from gearshift.topics import Admin
@@ -38,6 +38,7 @@ class Deliveries:
             raise DefinitionError("the app has no delivery", hint="declare one with @app.delivery")
         with ExitStack() as opened:
             self.connection = local.connect(self._settings)
+            grant_rules(self.graph, self._settings)
             topics = [delivery.topic for delivery in self.graph.deliveries.values()]
             with Admin(self.connection) as admin, Registry(self.connection) as registry:
                 make_topics(self.graph, topics, admin, registry)
@@ -57,6 +58,9 @@ class Deliveries:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._exit.close()
+
+    def require_working(self) -> None:
+        """Do nothing: the consumer group decides who delivers."""
 
     def status(self) -> dict[str, Any]:
         """Their status as plain data."""

@@ -130,6 +130,11 @@ class Gearbox:
             self._keep(None)
             self.decision = None  # it was about what the person chose
 
+    def count_slots(self) -> None:
+        """Count again what the promise needs in real-time: the pipeline was scaled."""
+        if self._promise.slots:
+            self._promise = replace(self._promise, slots=self._requirements.slots_of(self._report))
+
     def _keep(self, hold: Hold | None) -> None:
         self._memory = replace(self._memory, hold=hold)
         self.supervisor.recorder.hold(hold)

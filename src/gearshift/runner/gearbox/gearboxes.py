@@ -12,7 +12,9 @@ from gearshift.gearbox.measurements import Hold, Limits
 from gearshift.pipelines.check.automatic import gears_of
 from gearshift.pipelines.check.gears import Report
 from gearshift.pipelines.check.requirements import Requirements
-from gearshift.pipelines.shift import Shifted, Step, shift
+from gearshift.pipelines.scaling import Scaled, scale
+from gearshift.pipelines.shift import Shifted, shift
+from gearshift.pipelines.steps import Step
 from gearshift.pipelines.supervisor import Supervisor
 from gearshift.runner.gearbox.gearbox import Gearbox, Slots
 from gearshift.runner.rates import Figures
@@ -86,6 +88,15 @@ class Gearboxes:
         until = datetime.now(UTC) + Freshness.parse(hold).duration if hold is not None else None
         with gearbox.holding(Hold(gear=gear, until=until)):
             return shift(supervisor, gear, self._requirements, now=now, on_step=on_step)
+
+    def scale(self, supervisor: Supervisor, partitions: int, *, on_step: Step) -> Scaled:
+        """Change the number of shuffle partitions, and what the gearboxes know of its slots."""
+        try:
+            return scale(supervisor, partitions, self._requirements, on_step=on_step)
+        finally:
+            self._requirements.recount(supervisor.pipeline)
+            if (gearbox := self._of.get(supervisor.pipeline.name)) is not None:
+                gearbox.count_slots()
 
     def release(self, supervisor: Supervisor) -> None:
         """Let the gearbox decide again."""

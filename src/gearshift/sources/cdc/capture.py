@@ -23,8 +23,8 @@ from gearshift.sources.cdc.connect_api import PAUSED, STOPPED, Connect, Connecto
 from gearshift.sources.cdc.connector_config import EPOCH, IDENTITY, TABLES, TOPIC_IDS, connector_config
 from gearshift.sources.cdc.databases import Database, LogEnd, example
 from gearshift.stack import find_service
-from gearshift.stack.services.accounts import account_of, java_properties
 from gearshift.stack.services.connect import secrets_folder
+from gearshift.stack.services.kafka_login import superuser_of
 from gearshift.stack.stack import stack_folder
 from gearshift.storage.shared_files import write_whole
 from gearshift.topics import Admin, Producer
@@ -221,7 +221,7 @@ class Capture:
         """The properties with which the connector connects to Kafka, where it stores the table schemas of the log."""
         opens: dict[str, str] = {}
         if self._settings.bootstrap_servers is None:
-            opens = java_properties(account_of(stack_folder(self._settings) / "kafka"))
+            opens = superuser_of(stack_folder(self._settings) / "kafka").java_properties()
             opens["sasl.jaas.config"] = self._hidden("jaas", opens["sasl.jaas.config"])
         elif self._connection.kafka:
             raise SettingsError(

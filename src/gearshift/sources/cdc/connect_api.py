@@ -240,7 +240,9 @@ class Connect:
         try:
             return json.loads(response.data) if response.data else None
         except ValueError:
-            raise ConnectError(f"{self.address} is not a Kafka Connect", hint="correct connect_url") from None
+            raise ConnectError(
+                f"{self.address} is not a Kafka Connect worker", hint="correct connect_url"
+            ) from None
 
     def _refused(self, name: str, status: int, response: bytes) -> ConnectError:
         if status in (401, 403):

@@ -126,7 +126,8 @@ def stop(pids: Iterable[Pid], *, within: timedelta = timedelta(seconds=15)) -> N
             return
     numbers = ", ".join(str(pid.number) for pid in pids if pid.alive)
     raise StackError(
-        f"these processes do not end: {numbers}", hint="inspect them with ps; they may be blocked on disk I/O"
+        f"these processes are still running: {numbers}",
+        hint="inspect them with ps; they may be blocked on disk I/O",
     )
 
 

@@ -10,7 +10,6 @@ from gearshift.errors import StackError
 from gearshift.storage.shared_files import write_whole
 
 USER = "gearshift"
-_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +35,15 @@ def password_file(folder: Path) -> Path:
     return folder.absolute() / "password"
 
 
-def account_of(folder: Path, *, make: bool = False) -> Account:
+def account_of(folder: Path, *, make: bool = False, user: str = USER) -> Account:
     """The account of the service in this folder; `make` creates it if it is missing."""
     file = password_file(folder)
     if make and not file.exists():
         # Hexadecimal digits need no escaping in any format.
         write_whole(file, secrets.token_hex(24) + "\n")
     try:
-        return Account(USER, file.read_text(encoding="utf-8").strip())
+        return Account(user, file.read_text(encoding="utf-8").strip())
     except OSError as error:
         raise StackError(
             f"cannot read {file}: {error.strerror}", hint="run as the user who started the stack"
         ) from None
-
-
-def client_properties(account: Account) -> dict[str, str]:
-    """The properties with which librdkafka connects to the local Kafka."""
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": account.user,
-        "sasl.password": account.password,
-    }
-
-
-def java_properties(account: Account) -> dict[str, str]:
-    """The properties with which a Java client connects to the local Kafka."""
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": f'{_PLAIN} required username="{account.user}" password="{account.password}";',
-    }
-
-
-def listener_properties(listener: str, account: Account) -> dict[str, str]:
-    """The properties with which a broker's listener requires the account, and connects to other brokers with it."""
-    prefix = f"listener.name.{listener.lower()}"
-    jaas = java_properties(account)["sasl.jaas.config"].removesuffix(";")
-    return {
-        f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
-        f"{prefix}.plain.sasl.jaas.config": f'{jaas} user_{account.user}="{account.password}";',
-    }

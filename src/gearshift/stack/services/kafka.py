@@ -7,7 +7,7 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ from gearshift.errors import StackError
 from gearshift.stack.artifacts.java import environment, properties_text
 from gearshift.stack.processes.ports import HOST
 from gearshift.stack.processes.service import Service
-from gearshift.stack.services import accounts
-from gearshift.stack.services.accounts import Account
+from gearshift.stack.services import kafka_login
+from gearshift.stack.services.kafka_login import Login
 from gearshift.stack.services.kafka_metadata import request_metadata
 from gearshift.storage.shared_files import write_whole
 
@@ -56,13 +56,16 @@ class Kafka:
     def services(self) -> list[Service]:
         """The brokers, configured and with formatted storage, ready to start."""
         cluster = self._cluster_id()
-        account = accounts.account_of(self.folder, make=True)
-        write_whole(client_file(self.folder), properties_text(accounts.java_properties(account)))
+        client = kafka_login.login_of(self.folder, make=True)
+        superuser = kafka_login.superuser_of(self.folder, make=True)
+        write_whole(client_file(self.folder), properties_text(client.java_properties()))
+        if superuser != client:
+            write_whole(admin_file(self.folder), properties_text(superuser.java_properties()))
         write_whole(self.folder / "log4j2.properties", LOG4J)
         for node in self._nodes:
-            write_whole(self._file(node), self._properties(node, account))
-        self._format(cluster)
-        return [self._service(node, cluster, account) for node in self._nodes]
+            write_whole(self._file(node), self._properties(node, superuser))
+        self._format(cluster, {client, superuser} if superuser != client else set())
+        return [self._service(node, cluster, superuser) for node in self._nodes]
 
     @property
     def _nodes(self) -> range:
@@ -83,7 +86,7 @@ class Kafka:
             )
         return file.read_text(encoding="utf-8").strip()
 
-    def _properties(self, node: int, account: Account) -> str:
+    def _properties(self, node: int, superuser: Login) -> str:
         copies = self.brokers
         in_sync = 2 if self.brokers == 3 else 1
         own, controller = self.ports[f"kafka-{node}"], self.ports[f"kafka-{node}-controller"]
@@ -97,14 +100,9 @@ class Kafka:
             "advertised.listeners": f"BROKER://{HOST}:{own}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "BROKER",
-            "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT",
             # Every user of the machine, and any web page in a browser, can reach loopback: all listeners need a password.
-            **accounts.listener_properties("BROKER", account),
-            **accounts.listener_properties("CONTROLLER", account),
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "sasl.mechanism.controller.protocol": "PLAIN",
+            **kafka_login.broker_properties(self.folder, superuser),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": f"User:{account.user}",
             "allow.everyone.if.no.acl.found": "false",
             "log.dirs": self._data(node).absolute(),
             "auto.create.topics.enable": "false",
@@ -135,20 +133,17 @@ class Kafka:
         }
         return properties_text(properties)
 
-    def _format(self, cluster: str) -> None:
+    def _format(self, cluster: str, scram: Iterable[Login]) -> None:
         fresh = [node for node in self._nodes if not (self._data(node) / "meta.properties").exists()]
-        command = [
-            self.java,
-            "-Xmx128m",
-            *_START_FAST,
-            *self.startup,
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            cluster,
-            "-c",
-        ]
+        if not fresh:
+            return
+        # `ps` shows a command line, and so the passwords, to everyone: Java reads these words from a file.
+        words = self.folder / "format"
+        added = " ".join(f'--add-scram "{login.scram_credential}"' for login in scram)
+        write_whole(words, f"kafka.tools.StorageTool format {added}\n")
+        command = [self.java, "-Xmx128m", *_START_FAST, *self.startup, f"@{words}", "-t", cluster, "-c"]
         with ExitStack() as ended:
+            ended.callback(words.unlink)
             running = [
                 ended.enter_context(
                     subprocess.Popen(
@@ -167,12 +162,12 @@ class Kafka:
                 if process.returncode != 0:
                     raise StackError(f"cannot format the storage of kafka-{node}: {output.strip()}")
 
-    def _service(self, node: int, cluster: str, account: Account) -> Service:
+    def _service(self, node: int, cluster: str, superuser: Login) -> Service:
         name = f"kafka-{node}"
         port = self.ports[name]
 
         def ready() -> bool:
-            found = request_metadata(HOST, port, account)
+            found = request_metadata(HOST, port, superuser)
             return found is not None and found.id == cluster and len(found.brokers) >= self.brokers
 
         return Service(
@@ -197,6 +192,11 @@ class Kafka:
 def client_file(folder: Path) -> Path:
     """The configuration with which any Java client connects: `kafka-topics.sh --command-config FILE`."""
     return folder.absolute() / "client.properties"
+
+
+def admin_file(folder: Path) -> Path:
+    """The same for the superuser of a secured Kafka: `kafka-acls.sh --command-config FILE`."""
+    return folder.absolute() / "admin.properties"
 
 
 def failed_storage(log: Path) -> str | None:

@@ -12,7 +12,7 @@ from gearshift.settings import Settings, load
 from gearshift.stack.artifacts import artifacts
 from gearshift.stack.processes import state
 from gearshift.stack.processes.service import Service
-from gearshift.stack.services import accounts, cassandra, hdfs, mariadb, postgres
+from gearshift.stack.services import cassandra, hdfs, kafka_login, mariadb, postgres
 from gearshift.stack.services import connect as connect_worker
 from gearshift.stack.stack import secret_address, stack_folder
 
@@ -53,14 +53,14 @@ def plan(
     folder, logs = stack_folder(settings) / name, stack_folder(settings) / "logs"
     if name == "connect":
         local = settings.bootstrap_servers is None
-        kafka = accounts.account_of(stack_folder(settings) / "kafka", make=True) if local else None
+        kafka = kafka_login.superuser_of(stack_folder(settings) / "kafka", make=True) if local else None
         return connect_worker.plan(
             settings,
             folder=folder,
             logs=logs,
             java=java,
             bootstrap_servers=bootstrap_servers,
-            kafka=accounts.java_properties(kafka) if kafka else {},
+            kafka=kafka.java_properties() if kafka else {},
             port=ports["connect"],
         ).services
     if name == "postgres":

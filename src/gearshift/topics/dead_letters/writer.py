@@ -10,7 +10,7 @@ from gearshift.errors import ProduceError, TopicMissingError
 from gearshift.redaction import redact
 from gearshift.topics.admin import Admin
 from gearshift.topics.client import LARGEST_RECORD
-from gearshift.topics.producer import Producer, Receipt
+from gearshift.topics.producer import FAILURES_HINT, Producer, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,7 +163,8 @@ class DeadLetters:
         try:
             self._producer.await_reports(receipt)
         except ProduceError as error:
-            error.hint = "check the topic's settings, such as max.message.bytes"
+            if error.hint == FAILURES_HINT:
+                error.hint = "check the topic's settings, such as max.message.bytes"
             raise
         return receipt.sent
 

@@ -44,7 +44,7 @@ class Pressure:
     """The lag of each topic's slowest consumer group, measured about once a second however often it is read.
 
     A group counts on the partitions on which it has committed an offset; without any such group there is no
-    pressure. Neither is there when the brokers have not answered for half a minute: an unknown lag stops nobody.
+    pressure. Neither is there when the brokers have not answered for half a minute: an unknown lag stops no producer.
     """
 
     def __init__(self, connection: Connection, *, every: timedelta = timedelta(seconds=1)) -> None:

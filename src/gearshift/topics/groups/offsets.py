@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
 
-from gearshift.errors import TopicError
-from gearshift.topics.client import UNPOLLED, Client
+from gearshift.errors import GearshiftError, TopicError
+from gearshift.topics.client import UNPOLLED, Client, is_denied
 from gearshift.topics.partitions import Offsets, TopicPartition
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ class GroupOffsets:
             done = self._consumer.commit(offsets=positions, asynchronous=False)
         except KafkaException as raised:
             named = ", ".join(sorted({topic for topic, _ in offsets}))
-            raise self._client.translated(raised, topic=named) from None
+            raise self._translated(raised, named) from None
         for position in done or ():
+            if position.error is not None and is_denied(position.error):
+                raise self._client.denied(position.error, topic=position.topic)
             if position.error is not None:
                 raise TopicError(
                     f"group {self.group_id} cannot commit offset {position.offset}: {position.error.str()}",
@@ -79,13 +81,21 @@ class GroupOffsets:
         try:
             found = self._consumer.committed(wanted, timeout=self._seconds)
         except KafkaException as raised:
-            raise self._client.translated(raised) from None
+            raise self._translated(raised) from None
         self.mirrors = any(position.metadata == MIRROR for position in found)
         return {
             (position.topic, position.partition): position.offset
             for position in found
             if position.offset >= 0
         }
+
+    def _translated(self, raised: Exception, topic: str | None = None) -> GearshiftError:
+        # librdkafka looks for the coordinator until the time is over, and returns a denial as a message.
+        message = self._consumer.poll(0)
+        error = None if message is None else message.error()
+        if error is not None and is_denied(error):
+            return self._client.denied(error, topic=topic)
+        return self._client.translated(raised, topic=topic)
 
     def close(self) -> None:
         """Close the connection."""

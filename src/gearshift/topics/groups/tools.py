@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient  # pyright: ignore[reportPrivateImportUsage]
 
-from gearshift.errors import DeliveryError, SettingsError
+from gearshift.errors import DeliveryError, GearshiftError, SettingsError
 from gearshift.topics.admin import Admin
 from gearshift.topics.client import ANSWER_WITHIN, Client
 from gearshift.topics.groups.offsets import GroupOffsets
@@ -92,12 +92,12 @@ class Groups:
         try:
             listed = self._kafka.list_consumer_groups(request_timeout=self._seconds).result()
         except KafkaException as raised:
-            raise self._client.translated(raised) from None
+            raise self._translated(raised) from None
         if listed.errors and not listed.valid:
-            raise self._client.translated(listed.errors[0])
+            raise self._translated(listed.errors[0])
         for error in listed.errors:
             # The groups of a broker that is down move to another one within seconds.
-            _log.warning("not every broker listed its groups: %s", self._client.translated(error))
+            _log.warning("not every broker listed its groups: %s", self._translated(error))
         return sorted(group.group_id for group in listed.valid)
 
     def describe(self, names: Iterable[str] | None = None) -> list[Group]:
@@ -107,9 +107,15 @@ class Groups:
             return []
         try:
             futures = self._kafka.describe_consumer_groups(wanted, request_timeout=self._seconds)
-            return [_group(future.result()) for future in futures.values()]
         except KafkaException as raised:
-            raise self._client.translated(raised) from None
+            raise self._translated(raised) from None
+        return [self._described(name, future) for name, future in futures.items()]
+
+    def _described(self, group_id: str, future: Any) -> Group:
+        try:
+            return _group(future.result())
+        except KafkaException as raised:
+            raise self._translated(raised, group=group_id) from None
 
     def find(self, group_id: str) -> Group:
         """The group with this id; DeliveryError if it does not exist."""
@@ -197,6 +203,10 @@ class Groups:
                 f"group {group_id} is active: {count} ({named})",
                 hint="stop its consumers first; a killed one leaves after its session timeout",
             )
+
+    def _translated(self, raised: Exception, group: str | None = None) -> GearshiftError:
+        self._kafka.poll(0)  # serves error_cb, which has the reason
+        return self._client.translated(raised, group=group)
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,9 +1,9 @@
-"""A door's report: what the simulator makes, the loader reads and the topic holds."""
+"""The values of the topics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 STREET = "street"
 
@@ -21,3 +21,30 @@ class DoorReport:
     entered: int
     left: int
     counted_at: datetime
+
+
+@dataclass
+class PeopleNow:
+    zone: str
+    business_day: date
+    people: int
+    entered: int
+    left: int
+    counted_at: datetime
+
+
+@dataclass
+class Crowding:
+    zone: str
+    business_day: date
+    capacity: int
+    people: int
+    is_full: bool
+    crossings: int
+    full_since: datetime
+
+
+@dataclass
+class GuardCall:
+    zone: str
+    text: str
