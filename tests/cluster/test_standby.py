@@ -108,7 +108,7 @@ def test_a_standby_takes_over_and_who_stood_still_meanwhile_writes_nothing(
         last, pids = alerts.newest_run(), second.pids
         for pid in pids:  # the whole machine stands still
             os.kill(pid, signal.SIGSTOP)
-        assert all(stopped(pid) for pid in pids)
+        eventually(lambda: all(stopped(pid) for pid in pids))
         third.gears()
         assert alerts.newest_run() > last
         before = alerts.ends()
