@@ -30,6 +30,7 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _ADMIN = "org.apache.kafka.clients.admin.AdminClientConfig"
 _CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_PROBE = "package gearshift; public class Probe {}"
 
 
 # The Java process
@@ -364,9 +365,6 @@ def self_test(spark: SparkSession, admin_timeout_ms: int) -> list[str]:
         frame.collect()
         return int(_query_execution(frame).observedMetrics().apply("observed").getLong(0)) == 3
 
-    def compiles() -> bool:
-        return compile_class(spark, "gearshift.Probe", "package gearshift; public class Probe {}") is not None
-
     probes: dict[str, Callable[[], Any]] = {
         "launch (token of the callback server)": lambda: _callback_token(_gateway()).get(
             _callback_client(_gateway())
@@ -383,13 +381,11 @@ def self_test(spark: SparkSession, admin_timeout_ms: int) -> list[str]:
         "add_query_listener": lambda: listens() is None,
         "write_observed (metrics)": observes,
         "latest_jobs": lambda: latest_jobs(spark.sparkContext, 1)[0].jobId() >= 0,
-        "executors": lambda: (
-            executors(spark.sparkContext) == [] or executors(spark.sparkContext)[0].cores > 0
-        ),
+        "executors": lambda: all(each.cores > 0 for each in executors(spark.sparkContext)),
         "write_observed (connector)": lambda: _class(spark, _CONNECTOR).newInstance() is not None,
         "set_admin_timeout": lambda: set_admin_timeout(spark, admin_timeout_ms) is None,
         "consumer_creator": lambda: consumer_creator(spark) is not None,
-        "compile_class": compiles,
+        "compile_class": lambda: compile_class(spark, "gearshift.Probe", _PROBE) is not None,
         "delete_folder": lambda: delete_folder(spark, "file:/nowhere/at/all") is None,
     }
     broken: list[str] = []
