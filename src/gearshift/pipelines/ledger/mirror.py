@@ -10,9 +10,8 @@ from gearshift.errors import GearshiftError
 
 log = logging.getLogger(__name__)
 
-_QUIET = (
-    5  # failures before a warning: the first commit of all waits until Kafka has made its topic for offsets
-)
+_QUIET = 5
+"""Failures before a warning: the first commit of all waits until Kafka has made its topic for offsets."""
 
 
 class Mirror:
