@@ -15,7 +15,8 @@ from tests.demos import tell
 game = stories.load("gaming_tournament", "gaming_tournament")
 simulator = stories.load("gaming_tournament", "simulator")
 truth = stories.load("gaming_tournament", "truth")
-Score = stories.load("gaming_tournament", "values").Score
+values = stories.load("gaming_tournament", "values")
+Place, Score = values.Place, values.Score
 
 SCORES = list(simulator.simulate(random.Random(7), 4))
 AWKWARD = {"late": 0.05, "repeated": 0.02, "disorder": timedelta(minutes=10), "event_time": "scored_at"}
@@ -36,7 +37,7 @@ def leaderboards(scores: list[Any]) -> list[dict[str, Any]]:
     return [
         {
             "tournament": name,
-            "best": [game.Place(*place) for place in places],
+            "best": [Place(*place) for place in places],
             "players": sum(board == name for board, _ in totals),
             "scores": sum(entry["scores"] for (board, _), entry in totals.items() if board == name),
             "last_scored_at": last[name],
