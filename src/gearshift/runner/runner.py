@@ -111,8 +111,8 @@ class Runner:
 
     @property
     def supervisors(self) -> dict[str, Supervisor]:
-        """The supervisor of each pipeline."""
-        return self.pipelines.supervisors
+        """The supervisor of each pipeline; none before they are created."""
+        return self._created.supervisors if self._created is not None else {}
 
     def __enter__(self) -> Self:
         try:
