@@ -81,7 +81,7 @@ def test_ledger_checkpoint_and_tables_stay_together_in_a_folder_of_any_name_and_
     assert list(answer) == [(5, sent - 1)]
     assert {path.name for path in tmp_path.iterdir()} == {MOVED, shop.name}
     checkpoints = settings.home / "checkpoints" / unique
-    assert {path.name for path in checkpoints.iterdir()} == {"copy", "count", "keep", "newest"}
+    assert {path.name for path in checkpoints.iterdir()} == {".lease.json", "copy", "count", "keep", "newest"}
 
 
 def wait_for(connection: Connection, topic: gs.Topic, records: int) -> None:
