@@ -72,13 +72,20 @@ def run_of(record: ConsumedRecord) -> int:
     return int(stamp.split(b"/")[1]) if stamp is not None else -1
 
 
+def state_of(pid: int) -> str:
+    """The state of a process as Linux writes it; Z, as for one whose stopped parent cannot notice its end, if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
 def stopped(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    return state == "T"
+    return state_of(pid) == "T"
 
 
 def gone(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists()
+    return state_of(pid) == "Z"
 
 
 def test_a_standby_takes_over_and_who_stood_still_meanwhile_writes_nothing(
