@@ -72,7 +72,7 @@ test-timed: .venv/startup.done .venv-airflow/done .venv/browser.done
 	$(BIN)/python -m pytest $(PATIENT:%=--ignore=%) --ignore=tests/cluster $(ALONE:%=--ignore=%) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-alone: .venv/startup.done
-	$(BIN)/python -m pytest $(filter-out $(HARNESS),$(ALONE)) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(filter-out $(HARNESS),$(ALONE))
 	$(BIN)/python -m pytest $(HARNESS)
 
 # Checkpoints, ledgers and tables on an S3 server and on HDFS, and apps on a standalone cluster and on YARN: all of them

@@ -36,6 +36,7 @@ _LEADER_CHANGING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,  # the topic exists, but this broker does not have its metadata yet
 }
 _LOOK_EVERY = 0.1  # seconds
+_GRACE = 10.0  # seconds in addition to the request's own limit
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -64,8 +65,12 @@ class AdminRequests:
             raise self.translated(raised, topic) from None
 
     def answer(self, future: Future[Any]) -> Any:
-        """The answer to a request; LoginError as soon as the brokers reject the client, which librdkafka retries."""
+        """The answer to a request; LoginError as soon as the brokers reject the client, which librdkafka retries.
+
+        A broker that lost its session in the meantime may leave a request without an answer: it ends here at last.
+        """
         self._client.forgive()
+        until = time.monotonic() + max(self.seconds, READY_WITHIN.total_seconds()) + _GRACE
         while True:
             try:
                 return future.result(_LOOK_EVERY)
@@ -73,6 +78,8 @@ class AdminRequests:
                 self.admin.poll(0)  # serves error_cb, which has the reason
                 if (rejection := self._client.rejection) is not None:
                     raise rejection from None
+                if time.monotonic() > until:
+                    raise self._client.unreachable() from None
 
     def translated(
         self, raised: Exception, topic: str | None = None, operation: str | None = None

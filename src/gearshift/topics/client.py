@@ -68,6 +68,7 @@ _UNREACHABLE = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
 }
+_TIMED_OUT = re.compile("timed out|timeout|transport failure|disconnected", re.IGNORECASE)
 _NO_COORDINATOR = {
     KafkaError._WAIT_COORD,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -127,7 +128,8 @@ class Client:
 
     def _on_error(self, error: KafkaError) -> None:
         LOG.info("%s", error.str())
-        if error.code() in _REJECTED | _UNAUTHORIZED:
+        # A broker that stands still ends a login too, with the code of a rejected one.
+        if error.code() in _REJECTED | _UNAUTHORIZED and _TIMED_OUT.search(error.str()) is None:
             self.unauthorized = error
 
     def forgive(self) -> None:
